@@ -3,9 +3,12 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
+use karmada_agent::link::dial::Rungs;
 use karmada_agent::metrics::bind_address;
+use karmada_agent::tunnel::allowed::{Allowed, STANDARD};
 use karmada_certs::{JoinToken, Pin};
 use tracing_subscriber::EnvFilter;
 
@@ -52,6 +55,13 @@ pub struct Args {
     /// Objects checked for drift per second.
     #[arg(long, default_value_t = 5.0)]
     pub drift_rate: f64,
+    /// What users of the hub may ask of this cluster by way of it, in their own names: words of get, list, watch, logs, exec, attach,
+    /// port-forward, proxy, create, update, patch, delete, with commas between; or all, or none.
+    #[arg(long, env = "KARMADA_ALLOW_REQUESTS", default_value = STANDARD, value_parser = Allowed::from_str)]
+    pub allow_requests: Allowed,
+    /// What carries the session with the hub.
+    #[arg(long, env = "KARMADA_TRANSPORT", value_enum, default_value_t = Transport::Auto)]
+    pub transport: Transport,
     /// Where /healthz and /metrics are served, over plain HTTP; 0 for nowhere.
     #[arg(long, env = "KARMADA_METRICS_BIND_ADDRESS", default_value = "127.0.0.1:8080", value_parser = |text: &str| bind_address(text).map(Bind))]
     pub metrics_bind_address: Bind,
@@ -66,6 +76,23 @@ pub struct Args {
 /// An address, or none.
 #[derive(Clone, Copy)]
 pub struct Bind(pub Option<SocketAddr>);
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// Frames straight over TLS, which cost the hub least; gRPC where these do not come through.
+    Auto,
+    /// gRPC alone.
+    Grpc,
+}
+
+impl From<Transport> for Rungs {
+    fn from(transport: Transport) -> Rungs {
+        match transport {
+            Transport::Auto => Rungs::BareOrGrpc,
+            Transport::Grpc => Rungs::Grpc,
+        }
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {

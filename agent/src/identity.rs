@@ -19,13 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::member::{Gvk, Member, MemberError, ObjectId};
+use crate::retry;
 
 /// File, or key of the Secret, of the key that joins are asked with until one is granted.
 const JOINING_KEY: &str = "joining.key";
-/// How often the key to join with is put into a Secret that others write at the same time.
-const JOINING_KEY_TRIES: usize = 10;
-/// How long between two of these.
-const JOINING_KEY_PAUSE: Duration = Duration::from_millis(100);
+/// How long it is tried to put that key into a Secret that others write at the same time.
+const JOINING_KEY_PATIENCE: Duration = Duration::from_secs(2);
 
 /// An identity that a hub gave.
 #[derive(Clone, Serialize, Deserialize)]
@@ -194,7 +193,7 @@ pub enum IdentityStore {
     Directory(PathBuf),
     /// A Secret of the member, key `identity.json`.
     Secret {
-        /// Whose.
+        /// The member that holds it.
         member: Arc<dyn Member>,
         /// Its namespace.
         namespace: String,
@@ -251,21 +250,11 @@ impl IdentityStore {
                 Ok(key)
             }
             Self::Secret { member, namespace, name } => {
-                let mut tries = 1;
-                loop {
-                    match joining_key_in_secret(&**member, namespace, name).await {
-                        // Somebody else wrote the Secret between the look and the write: what a person set, or the agent's own annotations.
-                        Err(MemberError::Conflict(_)) if tries < JOINING_KEY_TRIES => {
-                            tries += 1;
-                            tokio::time::sleep(JOINING_KEY_PAUSE).await;
-                        }
-                        key => {
-                            return key.map_err(|error| {
-                                IdentityStoreError::Secret(format!("{namespace}/{name}"), error)
-                            });
-                        }
-                    }
-                }
+                // Somebody else wrote the Secret between the look and the write: what a person set, or the agent's own annotations.
+                let is_conflict = |error: &MemberError| matches!(error, MemberError::Conflict(_));
+                let look = || joining_key_in_secret(&**member, namespace, name);
+                let key = retry::until(JOINING_KEY_PATIENCE, is_conflict, look).await;
+                key.map_err(|error| IdentityStoreError::Secret(format!("{namespace}/{name}"), error))
             }
         }
     }
@@ -444,7 +433,7 @@ mod tests {
         let conflict = || Some(MemberError::Conflict("it has been modified".into()));
         busy.fail("karmada-agent", conflict());
         let written = async {
-            tokio::time::sleep(JOINING_KEY_PAUSE * 2).await;
+            tokio::time::sleep(JOINING_KEY_PATIENCE / 8).await;
             busy.fail("karmada-agent", None);
         };
         let (key, ()) = tokio::join!(store.joining_key(), written);

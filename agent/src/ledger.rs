@@ -12,6 +12,7 @@ mod fallback;
 mod numbers;
 mod row;
 mod schema;
+mod told;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,11 +28,14 @@ pub use self::copy::{Row, Snapshot};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
 pub use self::numbers::Told;
-use self::numbers::{FORMER_CURSOR, SEAL, set_cursor, set_number};
-use self::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, former_text, phase};
+use self::numbers::{FORMER_CURSOR, SEAL, document, set_cursor, set_number};
+use self::row::{COLUMNS, HELD, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, former_text, held_of};
 use self::schema::{FORMAT, Trouble};
 use crate::member::ObjectId;
 use crate::session::{Change, Held, Phase};
+
+/// Bytes of a document's hash.
+const DOCUMENT_HASH: usize = 16;
 
 /// A ledger that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -151,6 +155,7 @@ pub struct Ledger {
     suspects: Vec<String>,
     /// Counts what was desired anew; who keeps a copy of the ledger follows it.
     desired: watch::Sender<u64>,
+    documents: watch::Sender<u64>,
     health: watch::Sender<LedgerHealth>,
 }
 
@@ -176,6 +181,7 @@ impl Ledger {
             directory,
             suspects: Vec::new(),
             desired: watch::Sender::new(0),
+            documents: watch::Sender::new(0),
             health: watch::Sender::new(health),
         };
         let suspects = ledger.after_a_crash()?;
@@ -226,6 +232,13 @@ impl Ledger {
         self.store.lock().durable
     }
 
+    /// Its file grows by so many pages at most from now on, as on a disk that is almost full; without end, where none are given. For
+    /// tests of what comes of that.
+    #[doc(hidden)]
+    pub fn bound_file(&self, pages: Option<u32>) {
+        self.store.lock().bound_file(pages);
+    }
+
     /// Tries to write its file again, where it is in memory because of that.
     fn write_back(&self) {
         let Some(directory) = &self.directory else { return };
@@ -254,10 +267,18 @@ impl Ledger {
         let silent = |change: &Change| {
             matches!(change, Change::Listing | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_))
         };
+        if changes.iter().any(|change| matches!(change, Change::Document { .. })) {
+            self.documents.send_modify(|count| *count += 1);
+        }
         if !changes.iter().all(silent) {
             self.desired.send_modify(|count| *count += 1);
         }
         Ok(durable)
+    }
+
+    /// Sees each change of a document.
+    pub fn documents(&self) -> watch::Receiver<u64> {
+        self.documents.subscribe()
     }
 
     /// Sees each change of what is desired.
@@ -294,6 +315,16 @@ impl Ledger {
         Ok(seal.unwrap_or_default().into())
     }
 
+    /// A document, with its hash, where one is held.
+    pub fn document(&self, table: u32) -> Result<Option<(Bytes, Bytes)>, LedgerError> {
+        let kept: Option<Vec<u8>> = self.read(|connection| {
+            let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+            query.query_row([document(table)], |row| row.get(0)).optional()
+        })?;
+        let kept = kept.map(Bytes::from).filter(|kept| kept.len() >= DOCUMENT_HASH);
+        Ok(kept.map(|kept| (kept.slice(..DOCUMENT_HASH), kept.slice(DOCUMENT_HASH..))))
+    }
+
     /// A number kept by name.
     pub fn number(&self, key: &str) -> Result<Option<i64>, LedgerError> {
         self.read(|connection| {
@@ -313,16 +344,8 @@ impl Ledger {
     /// What a session must know of each Work.
     pub fn held(&self) -> Result<BTreeMap<String, Held>, LedgerError> {
         self.read(|connection| {
-            let mut query = connection.prepare_cached("SELECT key, uid, revision, hash, phase FROM works")?;
-            let rows = query.query_map([], |row| {
-                let held = Held {
-                    uid: row.get(1)?,
-                    revision: row.get::<_, i64>(2)? as u64,
-                    hash: row.get::<_, Vec<u8>>(3)?.into(),
-                    phase: phase(row.get(4)?),
-                };
-                Ok((row.get(0)?, held))
-            })?;
+            let mut query = connection.prepare_cached(HELD)?;
+            let rows = query.query_map([], held_of)?;
             rows.collect()
         })
     }

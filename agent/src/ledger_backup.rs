@@ -15,7 +15,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use karmada_api::object;
-use karmada_proto::body;
+use karmada_proto::v1::Table;
+use karmada_proto::{BODY_LIMIT, body};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,7 @@ use crate::identity::{IdentityStore, secret_id, secret_with};
 use crate::ledger::{Ledger, LedgerError, Row, Told};
 use crate::member::{Member, MemberError};
 use crate::reconcile::own::stem;
+use crate::session::Change;
 
 /// Buckets of Works.
 const BUCKETS: usize = 7;
@@ -67,6 +69,9 @@ struct Index {
     #[serde(default)]
     clusters: Vec<String>,
     buckets: Vec<Option<Chunk>>,
+    /// The customizations by which the Works are read, packed, base64; empty where there are none.
+    #[serde(default)]
+    customizations: String,
 }
 
 /// Where a bucket's Works are.
@@ -80,6 +85,9 @@ struct Chunk {
 }
 
 const FORMAT: u32 = 2;
+
+/// Bytes of packed customizations that the index takes beside the rest: it is written anew with each change.
+const CUSTOMIZATIONS: usize = 64 * 1024;
 
 impl Index {
     /// As the ledger knows them.
@@ -128,7 +136,8 @@ impl LedgerBackup {
                 let ledger = Ledger::open(directory);
                 let restored = ledger.and_then(|ledger| {
                     ledger.restore_clusters(&index.clusters)?;
-                    ledger.restore((index.epoch, index.cursor), &index.told, &rows)
+                    ledger.restore((index.epoch, index.cursor), &index.told, &rows)?;
+                    ledger.commit(&document(&index.customizations)).map(drop)
                 });
                 match restored {
                     Ok(()) => tracing::info!(
@@ -193,6 +202,7 @@ impl LedgerBackup {
             told: snapshot.told,
             clusters: snapshot.clusters,
             buckets: standing.buckets.clone(),
+            customizations: customizations(ledger)?,
         };
         next.buckets.resize(BUCKETS, None);
         let mut written = 0;
@@ -270,6 +280,30 @@ fn other_secret(bucket: usize, named: Option<usize>) -> usize {
     if named == Some(first) { first + 1 } else { first }
 }
 
+/// The customizations that the ledger holds, packed; those that are too large are told by the hub again.
+fn customizations(ledger: &Ledger) -> Result<String, BackupError> {
+    let Some((_, body)) = ledger.document(Table::Customizations as u32)? else { return Ok(String::new()) };
+    let packed = zstd::encode_all(&body[..], LEVEL)?;
+    if packed.len() > CUSTOMIZATIONS {
+        tracing::warn!(
+            bytes = packed.len(),
+            "customizations that are too large for the ledger's copy are not in it"
+        );
+        return Ok(String::new());
+    }
+    Ok(STANDARD.encode(packed))
+}
+
+/// The change that puts packed customizations back; none where there are none, or they cannot be read.
+fn document(packed: &str) -> Vec<Change> {
+    let packed = STANDARD.decode(packed).unwrap_or_default();
+    let body = zstd::bulk::decompress(&packed, BODY_LIMIT).unwrap_or_default();
+    if body.is_empty() {
+        return Vec::new();
+    }
+    vec![Change::Document { table: Table::Customizations as u32, hash: body::hash(&body), body: body.into() }]
+}
+
 fn pack(rows: &[Row]) -> Result<Vec<u8>, BackupError> {
     let packed = zstd::encode_all(json!(rows).to_string().as_bytes(), LEVEL)?;
     if packed.len() > CHUNK { Err(BackupError::TooLarge(packed.len())) } else { Ok(packed) }
@@ -286,7 +320,6 @@ mod tests {
 
     use super::*;
     use crate::member::memory::MemoryMember;
-    use crate::session::Change;
 
     fn put(key: &str, body: &str) -> Change {
         let body = Bytes::copy_from_slice(body.as_bytes());
@@ -477,5 +510,24 @@ mod tests {
             let (keys, _) = restored(&rig.backup).await.expect("it is whole");
             assert_eq!(keys, ["a"], "made before: {made_before}");
         }
+    }
+
+    /// A Pod that moves while its hub is away enforces what it was given, by the customizations that it was given with it.
+    #[tokio::test]
+    async fn documents_come_back_with_the_copy() {
+        let rig = rig();
+        let body = Bytes::from_static(b"[]");
+        let document = Change::Document { table: 2, hash: body::hash(&body), body };
+        rig.ledger.commit(&[put("a", "one"), document]).unwrap();
+        rig.backup.keep(&rig.ledger, &mut None).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        rig.backup.restore(directory.path()).await;
+        let again = Ledger::open(directory.path()).unwrap();
+        assert_eq!(again.keys().unwrap(), ["a"]);
+        assert_eq!(
+            again.document(2).unwrap(),
+            rig.ledger.document(2).unwrap(),
+            "the Works are enforced without it"
+        );
     }
 }

@@ -23,17 +23,17 @@ pub mod link;
 pub use karmada_member as member;
 pub mod ledger_backup;
 pub mod metrics;
-pub mod outbox;
 pub mod reconcile;
-pub mod redial;
 pub mod retry;
 pub mod rotation;
-pub mod session;
 pub mod shared;
 pub mod sources;
 pub mod state_dir;
 pub mod status;
 pub mod summary;
+pub mod tunnel;
+
+pub use karmada_session::{outbox, redial, session};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,6 +42,7 @@ use std::time::Duration;
 
 use karmada_certs::{JoinToken, Pin};
 use karmada_interpreter::Interpreter;
+use karmada_lua::Customized;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -51,12 +52,14 @@ use crate::identity::{IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::ledger_backup::LedgerBackup;
-use crate::link::dial::Connector;
+use crate::link::dial::{Connector, Rungs};
 use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::body::ClusterNames;
 use crate::reconcile::own::Own;
 use crate::shared::Shared;
+use crate::tunnel::Tunnels;
+use crate::tunnel::allowed::Allowed;
 
 pub use crate::shared::LinkView;
 pub use crate::sources::Sources;
@@ -86,6 +89,10 @@ pub struct Config {
     pub namespaces: Vec<String>,
     /// Looks at drift per second.
     pub drift_rate: f64,
+    /// What may be asked of the member by way of the hub.
+    pub allowed: Allowed,
+    /// What may carry sessions.
+    pub rungs: Rungs,
     /// Where `/healthz` and `/metrics` are served.
     pub metrics: Option<SocketAddr>,
     /// How long a join is tried while the hub or the member is not reached.
@@ -106,6 +113,8 @@ impl Default for Config {
             state_dir: None,
             namespaces: Vec::new(),
             drift_rate: 5.0,
+            allowed: Allowed::default(),
+            rungs: Rungs::default(),
             metrics: None,
             join_patience: Duration::from_secs(30),
         }
@@ -307,10 +316,12 @@ async fn work(
     let names = ClusterNames { before: ledger.is_of(&cluster)?, now: cluster.clone() };
     let shared = Shared::new(ledger, parts.link.clone());
     let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
+    let sources = parts.sources.clone();
+    let clock: karmada_lua::Clock = Arc::new(move || sources.now());
     let engine = reconcile::engine::Parts {
         shared: shared.clone(),
         member: parts.member.clone(),
-        interpreter: parts.interpreter.clone(),
+        customized: Arc::new(Customized::new(parts.interpreter.clone(), clock)),
         cluster: names,
         own: Arc::new(Own::of(&parts.identity_store, &config.namespaces)),
         drift_rate: config.drift_rate,
@@ -325,6 +336,8 @@ async fn work(
         boot_id: parts.sources.process_name(),
         seed: parts.sources.random(),
         sources: parts.sources.clone(),
+        tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed)),
+        rungs: config.rungs,
     };
     // Whichever ends first, by an error, ends the others.
     let guarded = async |task: Result<(), LedgerError>| {

@@ -13,7 +13,7 @@ use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::Member;
 use karmada_agent::member::kube::{KubeMember, kubeconfig_cluster};
 use karmada_agent::{AgentError, Config, LinkView, Parts, Sources, command_line, join, run, state_dir};
-use karmada_interpreter::Native;
+use karmada_interpreter::Chain;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -78,6 +78,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         state_dir: Some(args.state_dir),
         namespaces: args.namespaces,
         drift_rate: args.drift_rate,
+        allowed: args.allow_requests,
+        rungs: args.transport.into(),
         metrics: args.metrics_bind_address.0,
         ..Config::default()
     };
@@ -85,7 +87,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let sources = Sources::system();
     let parts = Parts {
         member,
-        interpreter: Arc::new(Native),
+        interpreter: Arc::new(Chain::default()),
         connector: Arc::new(Tcp),
         identity_store,
         link,

@@ -1,8 +1,9 @@
 //! Retries of calls to the member and at a join, by the `backoff` crate.
 //!
 //! The one place that names that crate: it is unmaintained (RUSTSEC-2025-0012), so what is behind these two
-//! functions can be replaced without touching anybody else. It draws its own randomness; the session's reconnect
-//! schedule, which must be a function of a seed, is therefore not built on it.
+//! functions can be replaced without touching anybody else. It would draw its own randomness: the waits of objects are spread by their
+//! names instead, so that the same failures are tried again at the same times, and the session's reconnect schedule, which must be a
+//! function of a seed, is not built on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -16,16 +17,18 @@ fn per_object() -> ExponentialBackoff {
     ExponentialBackoffBuilder::new()
         .with_initial_interval(Duration::from_millis(500))
         .with_multiplier(2.0)
+        .with_randomization_factor(0.0)
         .with_max_interval(Duration::from_secs(120))
         .with_max_elapsed_time(None)
         .build()
 }
 
-/// Waits of a removal that fails: about a second to half a minute, of which the crate's own randomness takes or adds half.
+/// Waits of a removal that fails: about a second to half a minute, of which [`spread`] takes or adds half.
 fn per_removal() -> ExponentialBackoff {
     ExponentialBackoffBuilder::new()
         .with_initial_interval(Duration::from_secs(1))
         .with_multiplier(2.0)
+        .with_randomization_factor(0.0)
         .with_max_interval(Duration::from_secs(20))
         .with_max_elapsed_time(None)
         .build()
@@ -48,9 +51,21 @@ struct Failing {
 }
 
 impl Failing {
-    fn next(&mut self) -> Duration {
-        self.waits.next_backoff().unwrap_or(self.waits.max_interval)
+    fn next(&mut self, key: &str) -> Duration {
+        let wait = self.waits.next_backoff().unwrap_or(self.waits.max_interval);
+        wait.mul_f64(spread(key, self.failures))
     }
+}
+
+/// Between a half and one and a half: what fails together is not tried again together.
+fn spread(key: &str, failures: u32) -> f64 {
+    let mut hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash = hash.wrapping_add(u64::from(failures).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    0.5 + ((hash ^ (hash >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 impl Default for Waits {
@@ -77,7 +92,7 @@ impl Waits {
         if failing.failures > 1 && !failing.began_anew {
             self.grown.insert(key.to_owned());
         }
-        failing.next()
+        failing.next(key)
     }
 
     /// `key` succeeded, or is gone.
@@ -94,7 +109,8 @@ impl Waits {
             if let Some(failing) = self.failing.get_mut(&key) {
                 failing.waits.reset();
                 failing.began_anew = true;
-                anew.push((key, failing.next()));
+                let wait = failing.next(&key);
+                anew.push((key, wait));
             }
         }
         anew
@@ -143,6 +159,19 @@ mod tests {
         assert!(waits.failed("b") < Duration::from_secs(1));
         waits.clear("a");
         assert!(waits.failed("a") < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn the_same_failures_are_tried_again_at_the_same_times_and_others_at_others() {
+        let row = |key: &str| {
+            let mut waits = Waits::default();
+            (0..8).map(|_| waits.failed(key)).collect::<Vec<_>>()
+        };
+        assert_eq!(row("a"), row("a"));
+        assert!(row("a").iter().zip(&row("b")).all(|(one, other)| one != other));
+        for key in ["", "a", "work"] {
+            assert!((1..1000).all(|failures| (0.5..1.5).contains(&spread(key, failures))), "{key}");
+        }
     }
 
     #[test]

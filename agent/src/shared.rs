@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use karmada_api::binding::ReplicaRequirements;
 use karmada_api::cluster::ResourceModel;
 use karmada_api::defaulting::cluster::standard_models;
 use karmada_proto::one_line;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::cause::Cause;
 use crate::counts::Counts;
@@ -41,6 +42,18 @@ impl LinkView {
     }
 }
 
+/// Questions for room that wait for the summary, which knows it.
+const ROOM_QUESTIONS: usize = 16;
+
+/// How many Pods of this sort have room in the member?
+#[derive(Debug)]
+pub struct RoomQuestion {
+    /// What each asks for; `None`: nothing but a place.
+    pub requirements: Option<ReplicaRequirements>,
+    /// For the answer; dropped where it is not known yet.
+    pub answer: oneshot::Sender<u32>,
+}
+
 /// Shared by the agent's tasks; none of them calls another.
 #[derive(Debug)]
 pub struct Shared {
@@ -56,6 +69,8 @@ pub struct Shared {
     pub models: watch::Sender<Vec<ResourceModel>>,
     /// What a monitor reads.
     pub counts: Counts,
+    room: mpsc::Sender<RoomQuestion>,
+    room_questions: Mutex<Option<mpsc::Receiver<RoomQuestion>>>,
     changed: Mutex<BTreeSet<String>>,
     work: Notify,
 }
@@ -63,16 +78,33 @@ pub struct Shared {
 impl Shared {
     /// Over an opened ledger.
     pub fn new(ledger: Ledger, link: watch::Sender<LinkView>) -> Arc<Self> {
+        // What cannot be read of it is told once more.
+        let told = ledger.told().unwrap_or_default();
+        let (room, room_questions) = mpsc::channel(ROOM_QUESTIONS);
         Arc::new(Self {
             ledger,
-            outbox: Mutex::default(),
+            outbox: Mutex::new(Outbox::with_told(told)),
             tell: Notify::new(),
             link,
             models: watch::Sender::new(serde_json::from_value(standard_models()).unwrap_or_default()),
             counts: Counts::default(),
+            room,
+            room_questions: Mutex::new(Some(room_questions)),
             changed: Mutex::default(),
             work: Notify::new(),
         })
+    }
+
+    /// Asks for room. `None` where too much is asked at once.
+    pub fn ask_for_room(&self, requirements: Option<ReplicaRequirements>) -> Option<oneshot::Receiver<u32>> {
+        let (answer, answered) = oneshot::channel();
+        self.room.try_send(RoomQuestion { requirements, answer }).ok()?;
+        Some(answered)
+    }
+
+    /// The questions for room, for who answers them; once.
+    pub fn take_room_questions(&self) -> Option<mpsc::Receiver<RoomQuestion>> {
+        self.room_questions.lock().take()
     }
 
     /// The ledger's entries of `keys` changed.

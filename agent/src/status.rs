@@ -72,7 +72,7 @@ impl WorkStatuses {
                 namespace: id.namespace,
                 name: id.name,
             },
-            status: interpreter.reflect_status(observed).unwrap_or_default(),
+            status: interpreter.reflect_status(observed).unwrap_or_else(|_| last_status(slot.as_deref())),
             health: Some(health_of(interpreter, observed)),
         };
         *slot = serde_json::to_string(&status).ok();
@@ -112,6 +112,12 @@ impl WorkStatuses {
             manifest_statuses: applied.then(statuses),
         })
     }
+}
+
+/// The status that was known last: where an object's cannot be read now, it stands.
+fn last_status(slot: Option<&str>) -> Option<Value> {
+    let mut known: Value = serde_json::from_str(slot?).ok()?;
+    known.get_mut("status").map(Value::take).filter(|status| !status.is_null())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! How the cluster is, for `Cluster.status`: version, readiness, what it serves, nodes, resources.
+//! How the cluster is, for `Cluster.status`: version, readiness, what it serves, nodes, resources. And how much room its nodes have.
 //!
 //! Comes in: the member's probe, its discovery, watches of nodes and pods (trimmed at once to a few numbers
-//! each). Goes out: JSON into the outbox, only where it changed. Conditions carry no times: the hub sets them.
+//! each); questions for room. Goes out: JSON into the outbox, only where it changed; answers. Conditions carry no times: the hub sets them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,17 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use karmada_api::cluster::{ApiEnablement, ResourceModel};
 use karmada_api::strings::conditions as c;
-use karmada_interpreter::summary::{NodeOffer, PodUse, node_summary, resource_summary};
+use karmada_interpreter::node_room::{self, Room};
+use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
+use karmada_interpreter::summary::{node_summary, resource_summary};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::counts::Counts;
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
-use crate::shared::Shared;
+use crate::shared::{RoomQuestion, Shared};
 
 mod bounds;
 
@@ -150,6 +153,18 @@ impl View {
         counts.ready_nodes.store(number("readyNum"), Ordering::Relaxed);
     }
 
+    /// Answers a question for room, once nodes and Pods are known.
+    fn tell_room(&self, question: RoomQuestion) {
+        if !(self.nodes.known && self.pods.known) {
+            return;
+        }
+        let (nodes, pods) = (self.nodes.values(), self.pods.values());
+        let room = Room { nodes: &nodes, pods: &pods, quotas: &[], assumed: &[] };
+        let replicas = node_room::replicas(&room, question.requirements.as_ref());
+        // Who asked may have given up.
+        let _ = question.answer.send(u32::try_from(replicas).unwrap_or_default());
+    }
+
     /// `Cluster.status`, free nodes counted by `models`; only the condition where the member does not answer.
     fn status(&self, shown: Probe, models: &[ResourceModel]) -> Value {
         if shown == Probe::Unreachable {
@@ -183,6 +198,7 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
     let mut next_report = next_look;
     let mut shown = Probe::Ok;
     let mut models = shared.models.subscribe();
+    let mut questions = shared.take_room_questions();
     loop {
         if Instant::now() >= next_look {
             let probe = member.probe().await;
@@ -213,9 +229,15 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
                 }
             }
             Ok(()) = models.changed() => next_report = Instant::now(),
+            Some(question) = asked(&mut questions) => view.tell_room(question),
             () = tokio::time::sleep_until(next_look.min(next_report)) => {}
         }
     }
+}
+
+/// The next question for room.
+async fn asked(questions: &mut Option<mpsc::Receiver<RoomQuestion>>) -> Option<RoomQuestion> {
+    questions.as_mut()?.recv().await
 }
 
 type Events = BoxStream<'static, Result<MemberEvent, MemberError>>;
@@ -317,6 +339,31 @@ mod tests {
         let status = view.status(Probe::Ok, &serde_json::from_value::<Vec<_>>(models).unwrap());
         let counts = status.pointer("/resourceSummary/allocatableModelings");
         assert_eq!(counts, Some(&json!([{"grade": 0, "count": 0}, {"grade": 1, "count": 1}])));
+    }
+
+    #[tokio::test]
+    async fn room_is_told_once_nodes_and_pods_are_known() {
+        let shared = Shared::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
+        let mut questions = shared.take_room_questions();
+        let cpu = |amount: &str| serde_json::from_value(json!({"resourceRequest": {"cpu": amount}})).unwrap();
+        let mut view = View::default();
+        let mut answered = shared.ask_for_room(Some(cpu("3"))).unwrap();
+        view.tell_room(asked(&mut questions).await.unwrap());
+        assert!(answered.try_recv().is_err(), "not known yet");
+        let node = |name: &str| json!({"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}});
+        view.nodes.take(MemberEvent::Listing, NodeOffer::of);
+        for name in ["a", "b"] {
+            view.nodes.take(MemberEvent::Object(Box::new(node(name))), NodeOffer::of);
+        }
+        view.nodes.take(MemberEvent::Listed, NodeOffer::of);
+        for event in [MemberEvent::Listing, MemberEvent::Listed] {
+            view.pods.take(event, PodUse::of);
+        }
+        for (requirements, room) in [(Some(cpu("3")), 2), (Some(cpu("2")), 4), (None, 20)] {
+            let answered = shared.ask_for_room(requirements).unwrap();
+            view.tell_room(asked(&mut questions).await.unwrap());
+            assert_eq!(answered.await, Ok(room));
+        }
     }
 
     #[tokio::test]

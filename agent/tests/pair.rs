@@ -6,6 +6,8 @@
 
 #[path = "pair/copies.rs"]
 mod copies;
+#[path = "pair/digests.rs"]
+mod digests;
 #[path = "pair/elsewhere.rs"]
 mod elsewhere;
 #[path = "pair/hostile.rs"]

@@ -10,7 +10,7 @@ use karmada_controllers::workqueues::Workqueues;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_definitions::version::split_api_version;
-use karmada_kinds::FieldManager;
+use karmada_kinds::{FieldManager, scale};
 use karmada_registry::cache::CacheEvent;
 use karmada_registry::{DeleteOptions, Origin, Registry, User, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
@@ -63,7 +63,7 @@ impl RegistryApi {
         let mut object = Some(object);
         let mut change =
             |_: Option<&Value>| object.take().ok_or_else(|| Status::conflict(&definition, &key.name));
-        let written = self.registry.update(&definition, &key, &options, false, &mut change).await;
+        let written = self.registry.update(&definition, &key, &options, &mut change).await;
         written.map(|w| written_object(&w)).map_err(refused)
     }
 }
@@ -223,7 +223,23 @@ impl Api for RegistryApi {
             None => Err(Status::not_found(&definition, &key.name)),
             live => karmada_kinds::apply(&definition, live, &object, manager),
         };
-        let written = self.registry.update(&definition, &key, &options, false, &mut change).await;
+        let written = self.registry.update(&definition, &key, &options, &mut change).await;
+        written.map(|w| written_object(&w)).map_err(refused)
+    }
+
+    async fn scale(&self, resource: &Resource, key: &Key, replicas: i32) -> Result<Arc<Object>, ApiError> {
+        let definition = self.definition(resource)?;
+        let paths = scale::scale_paths(&definition).ok_or_else(Status::no_resource).map_err(refused)?;
+        let key = ObjectKey::new(&key.namespace, &key.name);
+        let wanted = json!({"spec": {"replicas": replicas}});
+        let mut change = |live: Option<&Value>| {
+            let live = live.ok_or_else(|| Status::not_found(&definition, &key.name))?;
+            match scale::unscalable(&definition, live) {
+                Some(problem) => Err(Status::bad_request(problem)),
+                None => scale::set(&definition, &paths, live, &wanted),
+            }
+        };
+        let written = self.registry.update(&definition, &key, &self.options("scale"), &mut change).await;
         written.map(|w| written_object(&w)).map_err(refused)
     }
 
@@ -251,10 +267,9 @@ impl Api for RegistryApi {
         let options: DeleteOptions =
             serde_json::from_value(options).map_err(|error| ApiError::Invalid(error.to_string()))?;
         let key = ObjectKey::new(&key.namespace, &key.name);
-        self.registry
-            .delete(&definition, &key, &options, &self.user, false)
-            .await
-            .map(|_| ())
-            .map_err(refused)
+        self.registry.delete(&definition, &key, &options, &self.user).await.map(|_| ()).map_err(refused)
     }
 }
+
+#[cfg(test)]
+mod tests;

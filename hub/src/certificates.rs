@@ -1,13 +1,13 @@
 //! The hub's end of CertificateSigningRequests: how requests are read, and the key that signs them.
 //!
 //! What may be asked, approved and signed is decided elsewhere: by the API server's admission
-//! (`hub/registry/src/admission/certificates.rs`) and by the signing controller (`hub/controllers/src/kube_controller_manager/csr_signer.rs`).
+//! (`hub/registry/src/admission/certificates.rs`) and by the signing controller (`hub/kube_controller_manager/src/csr_signer.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_certs::{CertificateRequest, is_agent_name};
-use karmada_controllers::kube_controller_manager::csr_signer::{Asked, Signer};
+use karmada_kube_controller_manager::csr_signer::{Asked, Signer};
 use karmada_registry::admission::AskedName;
 
 use crate::data_dir::DataDir;

@@ -35,6 +35,6 @@ pub async fn publish(registry: &Registry, url: &str, ca_pem: &str) -> Result<()>
         Ok(object)
     };
     let at = ObjectKey::new("kube-public", "cluster-info");
-    let written = registry.update(definition, &at, &options, true, &mut change).await;
+    let written = registry.update_or_create(definition, &at, &options, &mut change).await;
     written.map(|_| ()).map_err(|status| anyhow::anyhow!("publishing cluster-info: {}", status.message))
 }

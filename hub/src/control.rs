@@ -7,32 +7,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_apiserver::aggregation::Aggregator;
+use karmada_controllers::estimator::Estimator;
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
-use karmada_controllers::kube_controller_manager::{self, KubeControllerManager};
 use karmada_controllers::port::Api;
-use karmada_controllers::propagation;
+use karmada_controllers::propagation::{self, LoopOptions};
 use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{self, Source};
 use karmada_controllers::shared::Shared;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_gateway::{Links, Sources};
-use karmada_interpreter::Chain;
+use karmada_kube_controller_manager::KubeControllerManager;
 use karmada_registry::{Clock, Registry};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::HubTokens;
 use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
-use crate::fleet::{Agents, ClusterLinks, Contacts, Models, Repair, SessionGuard, Woken};
+use crate::fleet::{Agents, ClusterLinks, Contacts, Estimates, Models, Repair, SessionGuard, Woken};
 use crate::other_servers::Aggregated;
 use crate::randomness;
-use crate::settings::Serves;
+use crate::service_account_tokens::HubTokens;
+use crate::settings::{LifecycleSettings, Serves};
 
 /// Reconciles of one controller under way at once.
 const WORKERS: usize = 4;
@@ -56,6 +56,9 @@ pub struct Control {
     pub woken: Woken,
     /// How the loops' queues fare.
     pub workqueues: Arc<Workqueues>,
+    options: LoopOptions,
+    /// Who asks agents for exact room, where that is wanted.
+    pub estimates: Option<Arc<Estimates>>,
     tasks: TaskTracker,
     threads: ControllerThreads,
     stop: CancellationToken,
@@ -69,6 +72,7 @@ impl Control {
     pub fn new(
         registry: &Arc<Registry>,
         clock: &Clock,
+        lifecycle: &LifecycleSettings,
         tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> std::io::Result<Control> {
@@ -77,7 +81,11 @@ impl Control {
         let api: Arc<dyn Api> = Arc::new(door);
         let informers = Informers::new(api.clone());
         let recorder = Recorder::new(api.clone(), "karmada-controller-manager", clock.clone());
-        let shared = Shared::new(api, Arc::new(Chain::default()), clock.clone(), recorder.clone());
+        let LifecycleSettings { gates, options, estimates, .. } = lifecycle.clone();
+        for gate in gates.without_effect() {
+            tracing::warn!(gate, "this feature gate changes nothing here: the hub does not look at it");
+        }
+        let shared = Shared::gated(api, clock.clone(), recorder.clone(), gates);
         let woken = Woken::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
         let sources = Sources::new(move || wall(), randomness::number);
@@ -90,6 +98,8 @@ impl Control {
             links,
             woken,
             workqueues,
+            options: LoopOptions { lifecycle: options },
+            estimates: estimates.map(Estimates::new),
             tasks: tasks.clone(),
             threads: ControllerThreads::start()?,
             stop: stop.clone(),
@@ -117,7 +127,7 @@ impl Control {
         }
         self.kube_controller_manager(data, own_names, others, ca_pem);
         // Whoever is bound to `view` in the first moment may look at once.
-        let gathered = kube_controller_manager::aggregation::settled(&*self.shared.api);
+        let gathered = karmada_kube_controller_manager::aggregation::settled(&*self.shared.api);
         if tokio::time::timeout(GATHERED, gathered).await.is_err() {
             tracing::warn!("aggregated roles are still being put together");
         }
@@ -129,9 +139,11 @@ impl Control {
         let agents = propagation::Agents {
             contacts: Arc::new(Contacts(self.links.clone())),
             clusters: self.woken.clusters.clone(),
+            estimator: self.estimates.clone().map(|estimates| estimates as Arc<dyn Estimator>),
         };
         let (informers, shared, stop) = (self.informers.clone(), self.shared.clone(), self.stop.clone());
-        let loops = async move { propagation::loops(&informers, &shared, agents, &stop).await };
+        let options = self.options;
+        let loops = async move { propagation::loops(&informers, &shared, agents, options, &stop).await };
         // What hears of changes runs where it was begun.
         for running in self.threads.handle().spawn(loops).await?? {
             self.spawn(running);
@@ -193,6 +205,6 @@ impl Control {
             others: Arc::new(Aggregated(others.clone())),
             ca_pem,
         };
-        self.spawn(kube_controller_manager::run(self.informers.clone(), parts, self.stop.clone()));
+        self.spawn(karmada_kube_controller_manager::run(self.informers.clone(), parts, self.stop.clone()));
     }
 }

@@ -19,7 +19,7 @@ use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::kube::KubeMember;
 use karmada_agent::{Config, LinkView, Parts};
 use karmada_certs::JoinToken;
-use karmada_interpreter::Native;
+use karmada_interpreter::Chain;
 use karmada_registry::{Clock, User, WriteOptions};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::demo::member::Member;
-use crate::{AccessSettings, Hub, Serves, Settings, StoreKind};
+use crate::{AccessSettings, Hub, LifecycleSettings, Serves, Settings, StoreKind};
 
 /// How long a member may take to join, and the sample to arrive everywhere, before the demo gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,6 +48,7 @@ pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Resu
         accept_data_loss: false,
         encryption: None,
         controllers: true,
+        lifecycle: LifecycleSettings::default(),
         access: AccessSettings::default(),
     };
     let hub = Hub::start(&settings, clock.clone()).await?;
@@ -98,7 +99,7 @@ async fn show(
         tokio::time::timeout(PATIENCE, connected)
             .await
             .with_context(|| format!("{} did not connect", member.name))??;
-        await_ready(hub, &member.name).await?;
+        await_placeable(hub, &member.name).await?;
         say(started, &format!("{:<12} joined over TLS", member.name));
     }
     apply_sample(hub, clusters).await?;
@@ -129,7 +130,7 @@ async fn start_agent(
     };
     let parts = Parts {
         member: Arc::new(KubeMember::connect(Some(&member.api.data.kubeconfig_file())).await?),
-        interpreter: Arc::new(Native),
+        interpreter: Arc::new(Chain::default()),
         connector: Arc::new(Tcp),
         identity_store: IdentityStore::Directory(state),
         link,
@@ -191,16 +192,15 @@ async fn apply_sample(hub: &Hub, clusters: usize) -> Result<()> {
     create(hub, ("apps", "v1", "deployments"), "default", deployment).await
 }
 
-/// Waits until a Cluster is Ready: what is placed before goes to the others.
-async fn await_ready(hub: &Hub, name: &str) -> Result<()> {
+/// Waits until workloads can be placed on a Cluster: what is placed before goes to the others, and stays there.
+async fn await_placeable(hub: &Hub, name: &str) -> Result<()> {
     let catalogue = hub.registry.catalogue();
     let clusters = catalogue.resource("cluster.karmada.io", "v1alpha1", "clusters");
     let clusters = clusters.context("clusters are not served")?;
     let begun = Instant::now();
     loop {
         let cluster = hub.registry.get(clusters, "", name).map(|cluster| cluster.value()).unwrap_or_default();
-        let conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
-        if conditions.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True") {
+        if placeable(&cluster) {
             return Ok(());
         }
         if begun.elapsed() > PATIENCE {
@@ -209,6 +209,13 @@ async fn await_ready(hub: &Hub, name: &str) -> Result<()> {
         let next = hub.registry.cache().revision() + 1;
         let _ = tokio::time::timeout(Duration::from_millis(200), hub.registry.cache().wait_for(next)).await;
     }
+}
+
+/// Ready, and the taint of before is off: the hub takes that away by a write of its own, after the one that says Ready.
+fn placeable(cluster: &Value) -> bool {
+    let mut conditions = cluster["status"]["conditions"].as_array().into_iter().flatten();
+    let tainted = cluster["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
+    conditions.any(|one| one["type"] == "Ready" && one["status"] == "True") && !tainted
 }
 
 /// Tells of the sample's replicas as the hub's own Deployment shows them, until all are ready.
@@ -275,5 +282,19 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_takes_workloads_once_it_is_ready_and_untainted() {
+        let cluster = |ready: &str, taints: Value| json!({"spec": {"taints": taints}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        assert!(placeable(&cluster("True", Value::Null)) && placeable(&cluster("True", json!([]))));
+        let tainted = json!([{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]);
+        assert!(!placeable(&cluster("True", tainted)), "Ready is written first, the taint goes after it");
+        assert!(!placeable(&cluster("False", json!([]))) && !placeable(&Value::Null));
     }
 }

@@ -27,7 +27,7 @@ pub async fn publish(registry: &Registry, data: &DataDir, in_front: Option<&Prox
         Ok(object)
     };
     let at = ObjectKey::new("kube-system", NAME);
-    let written = registry.update(definition, &at, &options, true, &mut change).await;
+    let written = registry.update_or_create(definition, &at, &options, &mut change).await;
     written.map(|_| ()).map_err(|status| anyhow::anyhow!("publishing {NAME}: {}", status.message))
 }
 

@@ -1,4 +1,6 @@
-//! The flags of `karmada-hub serve`. Those that kube-apiserver has are named as there.
+//! The flags of `karmada-hub serve`. Those that kube-apiserver or Karmada has are named as there.
+
+mod lifecycle;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,6 +12,7 @@ use clap::ValueEnum;
 use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_apiserver::audit::LogOptions;
 
+use self::lifecycle::Lifecycle;
 use crate::addresses;
 use crate::fleet::Approval;
 use crate::settings::{
@@ -55,6 +58,8 @@ pub struct Serve {
     proxy: RequestHeader,
     #[command(flatten)]
     oidc: Oidc,
+    #[command(flatten)]
+    lifecycle: Lifecycle,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -234,6 +239,7 @@ impl Serve {
             accept_data_loss: self.accept_data_loss,
             encryption: self.encryption.settings(),
             controllers: self.controllers == ControllersArgument::All,
+            lifecycle: self.lifecycle.settings()?,
             access,
         })
     }

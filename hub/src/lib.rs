@@ -4,8 +4,8 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
 
-mod access;
 mod addresses;
+mod admin_kubeconfig;
 mod api_port;
 mod at_rest;
 mod certificates;
@@ -17,7 +17,7 @@ mod data_dir;
 pub mod demo;
 mod extension_servers;
 pub mod flags;
-mod fleet;
+pub mod fleet;
 mod hub;
 mod lanes;
 mod listener;
@@ -27,6 +27,7 @@ mod other_servers;
 mod port_tls;
 mod randomness;
 mod renewal;
+mod service_account_tokens;
 mod settings;
 
 pub use api_port::RegistryApi;
@@ -34,6 +35,6 @@ pub use data_dir::DataDir;
 pub use fleet::Approval;
 pub use hub::Hub;
 pub use settings::{
-    AccessSettings, AuditSettings, EncryptionSettings, PortPatience, ProxySettings, Serves, Settings,
-    StoreKind,
+    AccessSettings, AuditSettings, EncryptionSettings, LifecycleSettings, PortPatience, ProxySettings,
+    Serves, Settings, StoreKind,
 };

@@ -7,6 +7,7 @@
 //! given no more for it; what an agent can take is bounded as well ([`agents`]).
 
 mod agents;
+mod bare;
 mod connections;
 mod heard;
 mod held;
@@ -33,10 +34,13 @@ use hyper_util::server::conn::auto::Builder;
 use karmada_apiserver::audit::PeerAddress;
 use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate, Workers};
 use karmada_certs::PeerIdentity;
+use karmada_gateway::Gateway;
 use karmada_proto::pulse::Pulse;
 use karmada_registry::{Clock, User};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -55,8 +59,14 @@ use crate::port_tls::PortTls;
 /// How long requests under way may take to end once the hub stops.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// The call that is an agent's stream.
+/// How long what was sent to a peer may wait for its acknowledgement, milliseconds (TCP_USER_TIMEOUT, RFC 5482). A slow link goes on
+/// acknowledging.
+#[cfg(target_os = "linux")]
+const TAKEN_WITHIN: u32 = 180_000;
+
+/// The agents' side of the port: a session, and a tunnel.
 const CONNECT: &str = "/fleet.v1.Fleet/Connect";
+const TUNNEL: &str = "/fleet.v1.Fleet/Tunnel";
 /// Requests of one connection at once, but an agent's.
 const STREAMS: u32 = 1000;
 
@@ -74,6 +84,8 @@ pub struct Services {
     pub api: Arc<ApiServer>,
     /// The fleet's stream, for who shows an agent's certificate.
     pub agents: Arc<AgentStreams>,
+    /// The same without gRPC.
+    pub gateway: Arc<Gateway>,
     /// The fleet's other calls, and whoever else comes.
     pub strangers: Arc<Strangers>,
     /// What connections are received with, and whose certificates count.
@@ -141,34 +153,82 @@ struct Arrived {
     place: Arc<Place>,
 }
 
+/// A connection after its handshake.
+struct Received<S> {
+    stream: TlsStream<S>,
+    peer: Peer,
+    place: Arc<Place>,
+    from: PeerAddress,
+    /// When it last brought a byte.
+    pulse: Pulse,
+}
+
 async fn connection(arrived: Arrived, services: Services, streams: Streams, stop: CancellationToken) {
+    // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
+    // there is one for each agent.
+    let Some(received) = Box::pin(receive(arrived, &services)).await else { return };
+    if received.stream.get_ref().1.alpn_protocol() == Some(karmada_bare::ALPN) {
+        Box::pin(bare::serve(received, services)).await;
+    } else {
+        Box::pin(requests(received, services, streams, stop)).await;
+    }
+}
+
+/// Shakes hands, and reads whom the certificate speaks for.
+async fn receive(
+    arrived: Arrived,
+    services: &Services,
+) -> Option<Received<impl AsyncRead + AsyncWrite + Send + Unpin + use<>>> {
     let Arrived { socket, from, place } = arrived;
     let _ = socket.set_nodelay(true);
+    untaken(&socket);
     let shown = services.tls.shown();
     let pulse = Pulse::default();
     let socket = heard(socket, services.started, pulse.clone());
-    // Boxed, as other things are below that end long before the connection does: a task is as large as its largest moment, and
-    // there is one for each agent.
-    let accepted = Box::pin(tokio::time::timeout(place.port().handshake, shown.acceptor.accept(socket)));
+    let accepted = tokio::time::timeout(place.port().handshake, shown.acceptor.accept(socket));
     let accepted = tokio::select! {
         accepted = accepted => accepted,
-        () = place.leave.cancelled() => return,
+        () = place.leave.cancelled() => return None,
+    };
+    let refused = |error: &dyn std::fmt::Display, what: &str| {
+        tracing::debug!(%error, "{what}");
+        None
     };
     let stream = match accepted {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => return tracing::debug!("a TLS handshake took too long"),
+        Ok(Err(error)) => return refused(&error, "a TLS handshake failed"),
+        Err(late) => return refused(&late, "a TLS handshake took too long"),
     };
     let peer = match peer::read(stream.get_ref().1.peer_certificates(), &shown) {
         Ok(peer) => peer,
-        Err(error) => return tracing::debug!(%error, "a client certificate cannot be read"),
+        Err(error) => return refused(&error, "a client certificate cannot be read"),
     };
-    drop(shown);
-    let builder = settings(streams.clone(), &peer);
-    let workers = streams.workers();
     if !peer.is_stranger() {
         place.is_known();
     }
+    Some(Received { stream, peer, place, from, pulse })
+}
+
+/// A peer that takes nothing of what it is sent, or whose network is gone, is noticed by the system itself. Linux alone can be told so.
+fn untaken(socket: &TcpStream) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(socket, TAKEN_WITHIN) {
+        tracing::debug!(%error, "a connection's patience could not be set");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+}
+
+/// Serves requests over HTTP until the connection ends, or something else wants it to.
+async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    received: Received<S>,
+    services: Services,
+    streams: Streams,
+    stop: CancellationToken,
+) {
+    let Received { stream, peer, place, from, pulse } = received;
+    let builder = settings(streams.clone(), &peer);
+    let workers = streams.workers();
     let (load, here, calls) = (streams.load, place.clone(), Calls::default());
     // An agent's session has its own signs of life, over links on which a frame takes minutes.
     let agent = peer.identity.as_ref().filter(|identity| identity.is_of_an_agent());
@@ -331,7 +391,7 @@ async fn answer(
         .map(|body| body.map_err(|never| match never {}).boxed_unsync())
 }
 
-/// The agents' service: an agent's own stream, and within a stranger's bounds whatever else is called. A certificate that has ended is
+/// The agents' service: an agent's own streams, and within a stranger's bounds whatever else is called. A certificate that has ended is
 /// refused by it, with words.
 async fn fleet(
     services: Services,
@@ -339,12 +399,14 @@ async fn fleet(
     calls: Calls,
     mut request: Request<Incoming>,
 ) -> Response<tonic::body::Body> {
-    let is_agent = peer.as_ref().is_some_and(PeerIdentity::is_of_an_agent);
+    let agent = peer.as_ref().filter(|peer| peer.is_of_an_agent()).map(|peer| peer.key_fingerprint.clone());
     if let Some(peer) = peer {
         request.extensions_mut().insert(peer);
     }
-    if is_agent && request.uri().path() == CONNECT {
-        return services.agents.call(request.map(tonic::body::Body::new)).await;
+    if let Some(key) = agent
+        && [CONNECT, TUNNEL].contains(&request.uri().path())
+    {
+        return services.agents.call(&key, request.map(tonic::body::Body::new)).await;
     }
     let from = request.extensions().get::<PeerAddress>();
     let from = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |PeerAddress(from)| *from);

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use karmada_apiserver::aggregation::{self, Aggregator};
-use karmada_controllers::kube_controller_manager::other_servers::{
-    AggregatedResource, Discovered, OtherServers,
-};
+use karmada_kube_controller_manager::other_servers::{AggregatedResource, Discovered, OtherServers};
 use serde_json::Value;
 
 /// The door.

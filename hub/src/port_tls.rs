@@ -99,7 +99,9 @@ fn make(
         proxies => Some(Signers { clients: SignedBy::new(&taken)?, proxies: SignedBy::new(proxies)? }),
     };
     taken.extend_from_slice(proxies);
-    let config = karmada_certs::server_config(&made, &taken)?;
+    let mut config = karmada_certs::server_config(&made, &taken)?;
+    // Agents offer it beside HTTP/2, nobody else does.
+    config.alpn_protocols.insert(0, karmada_bare::ALPN.to_vec());
     let certificate = PeerIdentity::from_pem(&made.certificate_pem)?;
     Ok(Shown { acceptor: TlsAcceptor::from(Arc::new(config)), signers, certificate, by })
 }

@@ -7,7 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
+use karmada_api::validation::taint_policy::NoExecute;
 use karmada_apiserver::audit::LogOptions;
+use karmada_controllers::eviction_loops::LifecycleOptions;
+use karmada_core::gates::FeatureGates;
 
 use crate::fleet::Approval;
 
@@ -48,8 +51,23 @@ pub struct Settings {
     pub encryption: Option<EncryptionSettings>,
     /// Whether the control loops run; without them this is an API server alone.
     pub controllers: bool,
+    /// Which capabilities are on, and how workloads leave clusters.
+    pub lifecycle: LifecycleSettings,
     /// Who is let in, and how that is logged.
     pub access: AccessSettings,
+}
+
+/// Which capabilities are on, and how workloads leave clusters.
+#[derive(Clone, Debug, Default)]
+pub struct LifecycleSettings {
+    /// The feature gates.
+    pub gates: FeatureGates,
+    /// What the loops are told.
+    pub options: LifecycleOptions,
+    /// Whether ClusterTaintPolicies may make workloads leave clusters.
+    pub taint_policies: NoExecute,
+    /// How long agents may take to say how much room their nodes have; where nothing is set, they are not asked.
+    pub estimates: Option<Duration>,
 }
 
 /// How values are encrypted on the disk.

@@ -11,12 +11,14 @@ use sha2::{Digest, Sha256};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::v1::{Encoding, Upsert};
-use crate::{BODY_LIMIT, CHUNK};
+use crate::{BODY_LIMIT, CHUNK, DICTIONARY, dictionary};
 
 /// Below this a body travels as it is: zstd's frame would eat the gain.
 const COMPRESS_FROM: usize = 256;
-/// zstd level: the fastest; Kubernetes JSON shrinks to a third or less even so.
-const LEVEL: i32 = 1;
+/// The same where both ends have the dictionary.
+const COMPRESS_FROM_WITH: usize = 24;
+/// Above this the dictionary gains nothing worth its cost.
+const DICTIONARY_TO: usize = 64 * 1024;
 
 /// Why a body could not be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -54,6 +56,24 @@ pub struct Encoded {
     pub decoded_size: u64,
 }
 
+/// What the other end of a session can unpack.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// What is packed on its own.
+    #[default]
+    Alone,
+    /// What is packed with the dictionary, too (feature [`crate::DICTIONARY`]).
+    WithDictionary,
+}
+
+impl Packing {
+    /// By the features that the other end named.
+    pub fn of(features: &[String]) -> Self {
+        let knows = features.iter().any(|feature| feature == DICTIONARY);
+        if knows { Self::WithDictionary } else { Self::Alone }
+    }
+}
+
 /// First 16 bytes of SHA-256 over `body`.
 pub fn hash(body: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&Sha256::digest(body)[..16])
@@ -61,13 +81,18 @@ pub fn hash(body: &[u8]) -> Bytes {
 
 thread_local! {
     // Making a context costs more than using it for a small body; what one holds is forgotten between two bodies.
-    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
-    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    static COMPRESSORS: [RefCell<Option<Compressor<'static>>>; 2] = const { [RefCell::new(None), RefCell::new(None)] };
+    static DECOMPRESSORS: [RefCell<Option<Decompressor<'static>>>; 2] = const { [RefCell::new(None), RefCell::new(None)] };
 }
 
-fn compress(body: &[u8]) -> io::Result<Vec<u8>> {
-    COMPRESSOR.with_borrow_mut(|held| {
-        let mut compressor = held.take().map_or_else(|| Compressor::new(LEVEL), Ok)?;
+fn compress(body: &[u8], packing: Packing) -> io::Result<Vec<u8>> {
+    COMPRESSORS.with(|all| {
+        let mut held = all[packing as usize].borrow_mut();
+        let mut compressor = match (held.take(), packing) {
+            (Some(compressor), _) => compressor,
+            (None, Packing::Alone) => Compressor::new(dictionary::LEVEL)?,
+            (None, Packing::WithDictionary) => Compressor::with_prepared_dictionary(&dictionary::PACKS)?,
+        };
         // One that failed is not used again.
         let packed = compressor.compress(body)?;
         *held = Some(compressor);
@@ -75,23 +100,38 @@ fn compress(body: &[u8]) -> io::Result<Vec<u8>> {
     })
 }
 
-fn decompress(bytes: &[u8], size: usize) -> io::Result<Vec<u8>> {
-    DECOMPRESSOR.with_borrow_mut(|held| {
-        let mut decompressor = held.take().map_or_else(Decompressor::new, Ok)?;
+fn decompress(bytes: &[u8], size: usize, packing: Packing) -> io::Result<Vec<u8>> {
+    DECOMPRESSORS.with(|all| {
+        let mut held = all[packing as usize].borrow_mut();
+        let mut decompressor = match (held.take(), packing) {
+            (Some(decompressor), _) => decompressor,
+            (None, Packing::Alone) => Decompressor::new()?,
+            (None, Packing::WithDictionary) => Decompressor::with_prepared_dictionary(&dictionary::UNPACKS)?,
+        };
         let body = decompressor.decompress(bytes, size)?;
         *held = Some(decompressor);
         Ok(body)
     })
 }
 
-/// Compresses `body` where that makes it smaller.
+/// Compresses `body` on its own where that makes it smaller.
 pub fn encode(body: &Bytes) -> Encoded {
+    encode_for(body, Packing::Alone)
+}
+
+/// Compresses `body` where that makes it smaller, as the other end can unpack it.
+pub fn encode_for(body: &Bytes, packing: Packing) -> Encoded {
     let decoded_size = body.len() as u64;
-    if body.len() >= COMPRESS_FROM
-        && let Ok(packed) = compress(body)
+    let packing = if body.len() > DICTIONARY_TO { Packing::Alone } else { packing };
+    let (from, encoding) = match packing {
+        Packing::Alone => (COMPRESS_FROM, Encoding::Zstd),
+        Packing::WithDictionary => (COMPRESS_FROM_WITH, Encoding::ZstdDictionary),
+    };
+    if body.len() >= from
+        && let Ok(packed) = compress(body, packing)
         && packed.len() < body.len()
     {
-        return Encoded { encoding: Encoding::Zstd, bytes: packed.into(), decoded_size };
+        return Encoded { encoding, bytes: packed.into(), decoded_size };
     }
     Encoded { encoding: Encoding::Identity, bytes: body.clone(), decoded_size }
 }
@@ -101,11 +141,14 @@ pub fn decode(encoding: i32, bytes: &Bytes, decoded_size: u64) -> Result<Bytes, 
     if decoded_size > BODY_LIMIT as u64 {
         return Err(BodyError::TooLarge(decoded_size));
     }
+    let unpack = |packing| {
+        let body = decompress(bytes, decoded_size as usize, packing);
+        body.map(Bytes::from).map_err(|_| BodyError::Malformed)
+    };
     let body = match Encoding::try_from(encoding) {
         Ok(Encoding::Identity) => bytes.clone(),
-        Ok(Encoding::Zstd) => {
-            decompress(bytes, decoded_size as usize).map_err(|_| BodyError::Malformed)?.into()
-        }
+        Ok(Encoding::Zstd) => unpack(Packing::Alone)?,
+        Ok(Encoding::ZstdDictionary) => unpack(Packing::WithDictionary)?,
         Err(_) => return Err(BodyError::UnknownEncoding(encoding)),
     };
     if body.len() as u64 != decoded_size {
@@ -281,5 +324,56 @@ mod tests {
         let bomb = encode(&Bytes::from(vec![0; 1_000_000]));
         assert_eq!(decode(bomb.encoding.into(), &bomb.bytes, 10), Err(BodyError::Malformed));
         assert_eq!(decode(9, &bomb.bytes, 10), Err(BodyError::UnknownEncoding(9)));
+    }
+
+    /// What was packed with a dictionary is read by nobody who has another.
+    #[test]
+    fn the_dictionary_never_changes() {
+        let hex: String = Sha256::digest(dictionary::TEXT).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "687e47f12b1a353712b8f7d8edded8f6f2d6a3151e08ebb6739c5a9d77abe852");
+    }
+
+    #[test]
+    fn what_every_fleet_says_takes_a_part_of_its_bytes() {
+        let status = br#"[{"health":"Healthy","identifier":{"group":"apps","kind":"Deployment","name":"shop","namespace":"berlin","ordinal":0,"resource":"deployments","version":"v1"},"status":{"availableReplicas":4,"generation":3,"observedGeneration":3,"readyReplicas":4,"replicas":4,"resourceTemplateGeneration":3,"updatedReplicas":4}}]"#;
+        let work = br#"{"manifests":[{"apiVersion":"v1","data":{"town":"berlin","greeting":"good morning"},"kind":"ConfigMap","metadata":{"annotations":{"resourcebinding.karmada.io/name":"shop-configmap","resourcebinding.karmada.io/namespace":"berlin","work.karmada.io/conflict-resolution":"abort","work.karmada.io/name":"shop-687f7fb96f","work.karmada.io/namespace":"karmada-es-berlin"},"labels":{"karmada.io/managed":"true","work.karmada.io/permanent-id":"5f27f73b-ed87-454c-8960-da69adbd2307"},"name":"shop","namespace":"berlin"}}]}"#;
+        // In hundredths. A Work has uids and hashes that nobody can know before.
+        for (body, most) in [(&status[..], 40), (&work[..], 70)] {
+            let body = Bytes::copy_from_slice(body);
+            let (alone, with) = (encode(&body), encode_for(&body, Packing::WithDictionary));
+            assert_eq!(with.encoding, Encoding::ZstdDictionary);
+            assert!(
+                with.bytes.len() * 100 < alone.bytes.len() * most,
+                "{} beside {}",
+                with.bytes.len(),
+                alone.bytes.len()
+            );
+            assert_eq!(decode(with.encoding.into(), &with.bytes, with.decoded_size), Ok(body));
+            let other = decode(Encoding::Zstd.into(), &with.bytes, with.decoded_size);
+            assert_ne!(
+                other,
+                Ok(Bytes::copy_from_slice(status)),
+                "an end without it reads something else, or nothing"
+            );
+        }
+    }
+
+    #[test]
+    fn any_body_comes_out_as_it_went_in() {
+        for length in [0, 1, 23, 24, 300, 20_000, DICTIONARY_TO, DICTIONARY_TO + 1, 500_000] {
+            let text =
+                Bytes::from(r#"{"kind":"Deployment","metadata":{"labels":{}}}"#.repeat(length / 46 + 1))
+                    .slice(..length);
+            for body in [noise(length), text] {
+                for packing in [Packing::Alone, Packing::WithDictionary] {
+                    let encoded = encode_for(&body, packing);
+                    assert!(encoded.bytes.len() <= body.len());
+                    let decoded = decode(encoded.encoding.into(), &encoded.bytes, encoded.decoded_size);
+                    assert_eq!(decoded.as_ref(), Ok(&body), "{length} {packing:?}");
+                }
+            }
+        }
+        let lie = decode(Encoding::ZstdDictionary.into(), &noise(100), 1 << 20);
+        assert_eq!(lie, Err(BodyError::Malformed));
     }
 }

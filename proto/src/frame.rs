@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-use crate::v1::{AgentFrame, HubFrame, agent_frame, hub_frame};
+use crate::v1::{AgentFrame, HubFrame, TunnelFrame, agent_frame, hub_frame, tunnel_frame};
 
 /// A frame from the agent.
 pub fn agent(body: agent_frame::Body) -> AgentFrame {
@@ -17,6 +17,21 @@ pub fn hub(body: hub_frame::Body) -> HubFrame {
     let mut frame = HubFrame { kind: 0, body: Some(body) };
     frame.kind = frame.body.as_ref().map_or(0, hub_kind);
     frame
+}
+
+/// A frame of a tunnel.
+pub fn tunnel(body: tunnel_frame::Body) -> TunnelFrame {
+    use tunnel_frame::Body as B;
+    let kind = match body {
+        B::Hello(_) => 2,
+        B::Request(_) => 3,
+        B::Response(_) => 4,
+        B::Data(_) => 5,
+        B::End(_) => 6,
+        B::Window(_) => 7,
+        B::Reset(_) => 8,
+    };
+    TunnelFrame { kind, body: Some(body) }
 }
 
 /// Bytes of a frame on the wire, without gRPC's and HTTP/2's own.
@@ -43,6 +58,9 @@ pub fn agent_kind(body: &agent_frame::Body) -> u32 {
         B::Renew(_) => 14,
         B::Bye(_) => 15,
         B::Nack(_) => 16,
+        B::Buckets(_) => 17,
+        B::Rows(_) => 18,
+        B::Answer(_) => 19,
     }
 }
 
@@ -64,6 +82,11 @@ pub fn hub_kind(body: &hub_frame::Body) -> u32 {
         B::Renewed(_) => 13,
         B::Resync(_) => 14,
         B::SnapshotStart(_) => 15,
+        B::Compare(_) => 16,
+        B::Differing(_) => 17,
+        B::Lacking(_) => 18,
+        B::Ask(_) => 19,
+        B::Document(_) => 20,
     }
 }
 
@@ -75,6 +98,16 @@ mod tests {
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    fn ping() -> Ping {
+        Ping {
+            seq: 1,
+            next_ms: 2,
+            ledger_root: Bytes::from_static(b"r3"),
+            status_root: Bytes::from_static(b"r4"),
+            cursor: 5,
+        }
     }
 
     /// One frame of each kind with every field set to a value that names its number.
@@ -105,8 +138,12 @@ mod tests {
                 epoch_seal: Bytes::from_static(b"s18"),
                 former_cursor: 19,
                 seen: vec![Seen { timeline: 1, revision: 2 }],
+                digest_seed: Bytes::from_static(b"s21"),
+                status_root: Bytes::from_static(b"r22"),
+                cluster_digest: Bytes::from_static(b"d23"),
+                holdings: vec![Holding { table: 1, hash: Bytes::from_static(b"h2") }],
             }),
-            B::Ping(Ping { seq: 1, next_ms: 2 }),
+            B::Ping(ping()),
             B::Pong(Pong { seq: 1, cursor: 2 }),
             B::Ack(Ack { epoch: 1, cursor: 2 }),
             B::WorkStatus(WorkStatus {
@@ -133,7 +170,7 @@ mod tests {
                 message: "m5".into(),
             }),
             B::Credit(credit),
-            B::Unsupported(Unsupported { kind: 1 }),
+            B::Unsupported(Unsupported { kind: 1, table: 2 }),
             B::Want(Want { key: "k1".into(), hash: Bytes::from_static(b"h2") }),
             B::Removed(Removed {
                 key: "k1".into(),
@@ -154,6 +191,25 @@ mod tests {
                 retriable: true,
                 message: "m6".into(),
             }),
+            B::Buckets(Buckets { table: 1, sums: Bytes::from_static(b"s2") }),
+            B::Rows(Rows {
+                table: 1,
+                rows: vec![Row {
+                    key: "k1".into(),
+                    content: Bytes::from_static(b"c2"),
+                    hash: Bytes::from_static(b"h3"),
+                }],
+                last: true,
+            }),
+            B::Answer(Answer {
+                id: 1,
+                result: Some(answer::Result::Refusal(AskRefusal {
+                    code: AskRefusalCode::AskBusy.into(),
+                    message: "m2".into(),
+                })),
+            }),
+            B::Answer(Answer { id: 1, result: Some(answer::Result::Room(Room { replicas: 1 })) }),
+            B::Answer(Answer { id: 1, result: Some(answer::Result::TunnelComes(TunnelComes {})) }),
         ]
         .into_iter()
         .map(agent)
@@ -187,7 +243,7 @@ mod tests {
                 endpoint: "e5".into(),
             }),
             B::Drain(Drain { after_ms: 1 }),
-            B::Ping(Ping { seq: 1, next_ms: 2 }),
+            B::Ping(ping()),
             B::Pong(Pong { seq: 1, cursor: 2 }),
             B::Upsert(Upsert {
                 key: "k1".into(),
@@ -221,7 +277,7 @@ mod tests {
             B::SnapshotEnd(SnapshotEnd { epoch: 1, cursor: 2, withheld: true }),
             B::Bookmark(Bookmark { cursor: 1 }),
             B::Credit(credit),
-            B::Unsupported(Unsupported { kind: 1 }),
+            B::Unsupported(Unsupported { kind: 1, table: 2 }),
             B::Renewed(RenewReply {
                 certificate: "c1".into(),
                 ca_bundle: "b2".into(),
@@ -234,10 +290,61 @@ mod tests {
                 resource_models: "m3".into(),
                 trust_bundle_revision: 4,
             }),
-            B::SnapshotStart(SnapshotStart { epoch: 1 }),
+            B::SnapshotStart(SnapshotStart { epoch: 1, differences: true, anew: true }),
+            B::Compare(Compare { table: 1 }),
+            B::Differing(Differing { table: 1, buckets: vec![2, 300] }),
+            B::Lacking(Lacking { keys: vec!["k1".into()] }),
+            B::Document(Document {
+                table: 1,
+                hash: Bytes::from_static(b"h2"),
+                encoding: Encoding::Zstd.into(),
+                encoded_size: 4,
+                decoded_size: 5,
+                offset: 6,
+                chunk: Bytes::from_static(b"c7"),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 4,
+                question: Some(ask::Question::RoomFor(RoomFor { requirements: Bytes::from_static(b"{}") })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 5,
+                question: Some(ask::Question::OpenTunnel(OpenTunnel { id: Bytes::from_static(b"i1") })),
+            }),
         ]
         .into_iter()
         .map(hub)
+        .collect()
+    }
+
+    fn tunnel_corpus() -> Vec<TunnelFrame> {
+        use tunnel_frame::Body as B;
+        let header = TunnelHeader { name: "n1".into(), value: Bytes::from_static(b"v2") };
+        [
+            B::Hello(TunnelHello { id: Bytes::from_static(b"i1"), window: 2 }),
+            B::Request(TunnelRequest {
+                window: 1,
+                method: "m2".into(),
+                path: "p3".into(),
+                headers: vec![header.clone()],
+                upgrade: true,
+                user: "u6".into(),
+                uid: "u7".into(),
+                groups: vec!["g8".into()],
+                extra: vec![TunnelExtra { key: "k1".into(), values: vec!["v2".into()] }],
+            }),
+            B::Response(TunnelResponse { status: 1, headers: vec![header] }),
+            B::Data(TunnelData { offset: 1, bytes: Bytes::from_static(b"d2") }),
+            B::End(TunnelEnd { offset: 1 }),
+            B::Window(TunnelWindow { until: 1 }),
+            B::Reset(TunnelReset { code: TunnelResetCode::TunnelMember.into(), message: "m2".into() }),
+        ]
+        .into_iter()
+        .map(tunnel)
         .collect()
     }
 
@@ -249,6 +356,7 @@ mod tests {
         let mut now = Vec::new();
         now.extend(agent_corpus().iter().map(|f| format!("agent {}", hex(&f.encode_to_vec()))));
         now.extend(hub_corpus().iter().map(|f| format!("hub {}", hex(&f.encode_to_vec()))));
+        now.extend(tunnel_corpus().iter().map(|f| format!("tunnel {}", hex(&f.encode_to_vec()))));
         let missing: Vec<&str> =
             now.iter().map(String::as_str).filter(|line| !golden.contains(line)).collect();
         assert!(missing.is_empty(), "not in golden.txt:\n{}", missing.join("\n"));
@@ -260,6 +368,7 @@ mod tests {
                 .collect();
             let again = match end {
                 "agent" => AgentFrame::decode(&*bytes).unwrap().encode_to_vec(),
+                "tunnel" => TunnelFrame::decode(&*bytes).unwrap().encode_to_vec(),
                 _ => HubFrame::decode(&*bytes).unwrap().encode_to_vec(),
             };
             assert_eq!(hex(&again), hex(&bytes), "{end} frame changed its meaning");
@@ -279,17 +388,15 @@ mod tests {
 
     #[test]
     fn kinds_are_the_field_numbers() {
-        for frame in agent_corpus() {
-            let bytes = frame.encode_to_vec();
+        let agent = agent_corpus().into_iter().map(|frame| (frame.kind, frame.encode_to_vec()));
+        let hub = hub_corpus().into_iter().map(|frame| (frame.kind, frame.encode_to_vec()));
+        let tunnel = tunnel_corpus().into_iter().map(|frame| (frame.kind, frame.encode_to_vec()));
+        for (kind, bytes) in agent.chain(hub).chain(tunnel) {
             // 08 kind, then the body's tag
-            assert_eq!(u32::from(bytes[1]), frame.kind);
+            assert_eq!(u32::from(bytes[1]), kind);
             let tag =
                 u32::from(bytes[2] & 0x7f) | if bytes[2] & 0x80 == 0 { 0 } else { u32::from(bytes[3]) << 7 };
-            assert_eq!(tag >> 3, frame.kind);
-        }
-        for frame in hub_corpus() {
-            let bytes = frame.encode_to_vec();
-            assert_eq!(u32::from(bytes[2]) >> 3, frame.kind);
+            assert_eq!(tag >> 3, kind);
         }
     }
 }

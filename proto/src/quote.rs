@@ -38,6 +38,17 @@ pub fn one_line_of(text: &str, most: usize) -> String {
     line
 }
 
+/// The longest reason that a site may tell of a Work, in bytes.
+pub const REASON: usize = 256;
+/// The longest message, in bytes.
+pub const MESSAGE: usize = 16 * 1024;
+
+/// A peer's text as it is kept: on one line and cut to `most` bytes at a character's edge.
+pub fn bounded(text: &str, most: usize) -> String {
+    let cut = &text[..text.floor_char_boundary(most)];
+    one_line_of(cut, most)
+}
+
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;

@@ -10,12 +10,13 @@ use karmada_definitions::crd;
 use karmada_definitions::resource::Catalogue;
 use karmada_gateway::Options;
 use karmada_gateway::ports::{JoinAsk, Work, WorkEvent};
-use karmada_gateway::session::{Opening, Session};
+use karmada_gateway::session::{Effect, Opening, Session};
 use karmada_kinds::field_selector::FieldSelector;
 use karmada_kinds::kind::Kind;
+use karmada_proto::digest::{Buckets, Root};
 use karmada_proto::v1::{AgentFrame, HubFrame, JoinRequest, agent_frame, hub_frame};
 use karmada_proto::{join, quoted};
-use karmada_schema::apply::{ApplyError, Writer, apply, update_managed};
+use karmada_schema::apply::{ApplyError, Conflicts, Writer, apply, update_managed};
 use karmada_schema::patch::{json_patch, merge_patch, strategic_patch};
 use karmada_schema::selector::LabelSelector;
 use karmada_schema::{
@@ -96,7 +97,7 @@ fn applies(data: &[u8]) {
         Some(object)
     };
     let step = |live: Option<&Value>, applied: &Value, manager| {
-        let outcome = apply(live, applied, by(manager), true, schema);
+        let outcome = apply(live, applied, by(manager), Conflicts::Taken, schema);
         assert!(!matches!(outcome, Err(ApplyError::Conflicts(_))), "force leaves no conflict");
         store(outcome.ok()?)
     };
@@ -167,7 +168,7 @@ fn joins(data: &[u8]) {
     }
 }
 
-/// A byte (its lowest bit: whether the agent resumes); an agent's frames, the hello first, each behind its length in two bytes. They
+/// A byte (its lowest bit: whether the agent resumes, the next: whether what it holds is of this hub's history); an agent's frames, the hello first, each behind its length in two bytes. They
 /// come a second apart to a session that has a few Works to send.
 fn frames(data: &[u8]) {
     let Some((flags, rest)) = data.split_first() else { return };
@@ -185,6 +186,7 @@ fn frames(data: &[u8]) {
         epoch_seal: Bytes::new(),
         timeline: 1,
         resumed: (flags & 1 == 1).then_some(5),
+        of_our_history: flags & 2 == 2,
         holds_deletes: None,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
@@ -205,7 +207,7 @@ fn frames(data: &[u8]) {
         now += Duration::from_secs(1);
         session.tick(now);
         session.frame(frame, now);
-        std::iter::from_fn(|| session.next_effect()).for_each(drop);
+        answer_its_questions(&mut session, now);
         let sent: Vec<_> = std::iter::from_fn(|| session.next_frame()).take(1_000).collect();
         assert!(sent.len() < 1_000, "what one frame brings forth is bounded");
         assert!(!closed || sent.is_empty(), "a session that was closed sends nothing more");
@@ -220,6 +222,23 @@ fn frames(data: &[u8]) {
         assert!(session.reports() <= 2_000, "what waits to be written is bounded");
         if let Some(report) = session.next_report(now) {
             session.report_done(report, now.as_secs().is_multiple_of(3), now);
+        }
+    }
+}
+
+/// What a session asks of who runs it: here the hub holds no status of any Work, and lists the same Works again.
+fn answer_its_questions(session: &mut Session, now: Duration) {
+    let effects: Vec<Effect> = std::iter::from_fn(|| session.next_effect()).take(1_000).collect();
+    assert!(effects.len() < 1_000, "what one frame asks for is bounded");
+    for effect in effects {
+        match effect {
+            Effect::Root(table, _) => session.root(table, Root::default(), now),
+            Effect::Sums(seed) => session.sums(&Buckets::of(&seed, []), now),
+            Effect::Relist => {
+                session.listing_starts();
+                session.work(WorkEvent::Synced { revision: 9 });
+            }
+            _ => {}
         }
     }
 }

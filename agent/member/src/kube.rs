@@ -33,8 +33,11 @@ mod watching;
 
 pub use config::{ConfigError, kubeconfig_cluster};
 
+use self::client::Passer;
 use super::discovery::{Resource, Served};
-use super::{FIELD_MANAGER, Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Unserved, Watch};
+use super::{
+    FIELD_MANAGER, Gvk, Member, MemberError, MemberEvent, ObjectId, Passing, Probe, Unserved, Watch,
+};
 
 /// A request without an answer for this long has none.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,6 +58,8 @@ pub struct KubeMember {
 struct Inner {
     config: kube::Config,
     client: Mutex<kube::Client>,
+    /// For requests from outside; made when there is one.
+    passer: Mutex<Option<Passer>>,
     identity: Arc<checked::Identity>,
     discovery: Mutex<Discovery>,
     asking: tokio::sync::Mutex<()>,
@@ -85,6 +90,7 @@ impl KubeMember {
             inner: Arc::new(Inner {
                 config,
                 client,
+                passer: Mutex::default(),
                 identity,
                 discovery: Mutex::default(),
                 asking: tokio::sync::Mutex::default(),
@@ -95,6 +101,16 @@ impl KubeMember {
 }
 
 impl Inner {
+    fn passer(&self) -> Result<Passer, MemberError> {
+        let mut passer = self.passer.lock();
+        if let Some(passer) = &*passer {
+            return Ok(passer.clone());
+        }
+        let made = Passer::new(&self.config, self.identity.clone());
+        let made = made.map_err(|error| MemberError::Other(one_line(&error.to_string())))?;
+        Ok(passer.insert(made).clone())
+    }
+
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, MemberError> {
         let client = self.client.lock().clone();
         let method = request.method().clone();
@@ -365,6 +381,11 @@ impl Member for KubeMember {
         Ok(one_line_of(version, VERSION))
     }
 
+    async fn pass(&self, request: Request<Passing>) -> Result<Response<Passing>, MemberError> {
+        let passer = self.inner.passer()?;
+        passer.send(request).await.map_err(|error| self.inner.broken(&refusal::error_chain(&*error)))
+    }
+
     async fn probe(&self) -> Probe {
         for path in ["/readyz", "/healthz"] {
             let Ok(request) = built(Request::get(path).body(Body::empty())) else { break };
@@ -385,6 +406,7 @@ impl Member for KubeMember {
     fn expects(&self, uid: &str) {
         self.inner.identity.expects(uid);
         // What was opened before was not asked.
+        *self.inner.passer.lock() = None;
         match client::client(&self.inner.config, self.inner.identity.clone()) {
             Ok(client) => *self.inner.client.lock() = client,
             Err(error) => tracing::warn!(%error, "connections to the member that stand are used on"),
@@ -543,6 +565,27 @@ mod tests {
             assert!(matches!(error, MemberError::Unreachable(_)), "{error}");
         }
         assert!(member.breaks() > breaks);
+    }
+
+    /// Whether an older member, which has no readyz, is healthy says its healthz; where there is a readyz nothing else is asked.
+    #[tokio::test]
+    async fn statement_62_a_member_is_healthy_as_its_readyz_says_or_its_healthz_where_there_is_none() {
+        let (ok, absent, broken) = (StatusCode::OK, StatusCode::NOT_FOUND, StatusCode::INTERNAL_SERVER_ERROR);
+        for (readyz, healthz, wanted) in [
+            (ok, broken, Probe::Ok),
+            (absent, ok, Probe::Ok),
+            (broken, ok, Probe::Unhealthy),
+            (absent, broken, Probe::Unhealthy),
+            (absent, absent, Probe::Unhealthy),
+        ] {
+            let member = fake::member(move |uri| match uri.path() {
+                "/readyz" => fake::said(readyz, ""),
+                "/healthz" => fake::said(healthz, ""),
+                _ => fake::said(ok, "{}"),
+            })
+            .await;
+            assert_eq!(member.probe().await, wanted, "{readyz} {healthz}");
+        }
     }
 
     #[test]

@@ -13,7 +13,9 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::stream::BoxStream;
+use http_body_util::combinators::UnsyncBoxBody;
 use karmada_api::cluster::ApiEnablement;
 use karmada_api::object;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -245,6 +247,9 @@ pub enum Probe {
     Unreachable,
 }
 
+/// A body on its way through the agent, of any length.
+pub type Passing = UnsyncBoxBody<Bytes, std::io::Error>;
+
 /// A member cluster.
 #[async_trait]
 pub trait Member: Send + Sync + 'static {
@@ -273,6 +278,11 @@ pub trait Member: Send + Sync + 'static {
     async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError>;
     /// The API server's version, `v1.34.1`.
     async fn version(&self) -> Result<String, MemberError>;
+    /// Sends a request as it is, over the agent's own connection and with its credentials, for as long as the answer goes on. An answer of 101
+    /// has the connection in its extensions (`hyper::upgrade::OnUpgrade`).
+    async fn pass(&self, _: http::Request<Passing>) -> Result<http::Response<Passing>, MemberError> {
+        Err(MemberError::Other("this member takes no requests from outside".to_owned()))
+    }
     /// GET /readyz, or /healthz where there is none.
     async fn probe(&self) -> Probe;
     /// How often a connection to the member failed or was ended by the other side so far: whoever answers after that

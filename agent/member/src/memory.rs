@@ -71,6 +71,19 @@ struct Inner {
     events: broadcast::Sender<MemberEvent>,
 }
 
+/// How an object gets into the cluster.
+#[derive(Debug, Clone, Copy)]
+enum Put {
+    /// By the agent, where there is none.
+    Create,
+    /// By the agent, over what is there.
+    Write,
+    /// By somebody else, where there is none; no controller acts on it.
+    Seed,
+    /// By somebody else or a controller, over what is there.
+    Edit,
+}
+
 #[derive(Default)]
 struct State {
     objects: BTreeMap<ObjectId, Value>,
@@ -115,19 +128,23 @@ impl MemoryMember {
 
     /// Puts an object as somebody else would, past the agent.
     pub fn seed(&self, object: Value) {
-        let _ = self.put(object, true, false);
+        let _ = self.put(&mut self.inner.state.lock(), object, Put::Seed);
     }
 
     /// Changes an object as somebody else would. False where there is none.
     pub fn edit(&self, id: &ObjectId, change: impl FnOnce(&mut Value)) -> bool {
-        let Some(mut object) = self.read(id) else { return false };
+        let mut state = self.inner.state.lock();
+        let Some(mut object) = state.read(id) else { return false };
         change(&mut object);
-        self.put(object, false, false).is_ok()
+        self.put(&mut state, object, Put::Edit).is_ok()
     }
 
     /// Removes an object as somebody else would. False where there is none.
     pub fn remove(&self, id: &ObjectId) -> bool {
-        let mut state = self.inner.state.lock();
+        self.taken_out(&mut self.inner.state.lock(), id)
+    }
+
+    fn taken_out(&self, state: &mut State, id: &ObjectId) -> bool {
         let id = state.kept_as(id);
         let removed = state.objects.remove(&id).is_some();
         if removed {
@@ -139,10 +156,7 @@ impl MemoryMember {
 
     /// An object as it is, in the version that is asked for.
     pub fn read(&self, id: &ObjectId) -> Option<Value> {
-        let state = self.inner.state.lock();
-        let mut object = state.objects.get(&state.kept_as(id)).cloned()?;
-        as_version(&mut object, &id.gvk);
-        Some(object)
+        self.inner.state.lock().read(id)
     }
 
     /// All objects' names.
@@ -203,12 +217,6 @@ impl MemoryMember {
         self.inner.state.lock().away = away;
     }
 
-    /// Its clock moves on by a second with each write.
-    fn clock(&self) -> String {
-        let writes = self.inner.state.lock().version;
-        jiff::Timestamp::from_second(writes as i64).unwrap_or_default().to_string()
-    }
-
     /// Another cluster answers from now on, by its kube-system's uid.
     pub fn becomes(&self, uid: &str) {
         let mut state = self.inner.state.lock();
@@ -223,43 +231,20 @@ impl MemoryMember {
     }
 
     fn reached(&self) -> Result<(), MemberError> {
-        let mut state = self.inner.state.lock();
-        if state.away {
-            state.breaks += 1;
-            return Err(MemberError::Unreachable("switched off".into()));
-        }
-        Ok(())
+        self.inner.state.lock().reached()
     }
 
-    fn check(&self, id: &ObjectId) -> Result<(), MemberError> {
-        self.reached()?;
-        let state = self.inner.state.lock();
-        if let Some(error) = state.failures.get(&id.name) {
-            return Err(error.clone());
-        }
-        let namespaced = &state.named(id)?;
-        let home = ObjectId {
-            gvk: Gvk::new("v1", "Namespace"),
-            namespace: String::new(),
-            name: id.namespace.clone(),
-        };
-        if *namespaced && !state.objects.contains_key(&home) {
-            return Err(MemberError::NotFound(format!("namespaces \"{}\" not found", id.namespace)));
-        }
-        Ok(())
-    }
-
-    /// Stores `object` and starts what its controller would do. `create`: it must not be there.
-    fn put(&self, mut object: Value, create: bool, play: bool) -> Result<Value, MemberError> {
+    /// Stores `object` and starts what its controller would do. What it was made from was read under the same lock: an object that was
+    /// removed meanwhile does not come back.
+    fn put(&self, state: &mut State, mut object: Value, put: Put) -> Result<Value, MemberError> {
         let asked = Gvk::of(&object);
-        let mut state = self.inner.state.lock();
         let id = state.kept_as(&ObjectId::of(&object));
         as_version(&mut object, &id.gvk);
         if id.namespace.is_empty() {
             object::metadata(&mut object).remove("namespace");
         }
         let old = state.objects.get(&id).cloned();
-        if create && old.is_some() {
+        if matches!(put, Put::Create | Put::Seed) && old.is_some() {
             return Err(MemberError::Conflict(format!("{id} already exists")));
         }
         if old.as_ref().is_some_and(|old| same(old, &object)) {
@@ -292,8 +277,7 @@ impl MemoryMember {
         }
         state.objects.insert(id.clone(), object.clone());
         let _ = self.inner.events.send(MemberEvent::Object(Box::new(object.clone())));
-        drop(state);
-        if play && changed_spec {
+        if matches!(put, Put::Create | Put::Write) && changed_spec {
             self.play(id);
         }
         as_version(&mut object, &asked);
@@ -315,6 +299,43 @@ impl MemoryMember {
 }
 
 impl State {
+    fn read(&self, id: &ObjectId) -> Option<Value> {
+        let mut object = self.objects.get(&self.kept_as(id)).cloned()?;
+        as_version(&mut object, &id.gvk);
+        Some(object)
+    }
+
+    /// Its clock moves on by a second with each write.
+    fn clock(&self) -> String {
+        jiff::Timestamp::from_second(self.version as i64).unwrap_or_default().to_string()
+    }
+
+    fn reached(&mut self) -> Result<(), MemberError> {
+        if self.away {
+            self.breaks += 1;
+            return Err(MemberError::Unreachable("switched off".into()));
+        }
+        Ok(())
+    }
+
+    /// Whether the agent may write an object of this name.
+    fn check(&mut self, id: &ObjectId) -> Result<(), MemberError> {
+        self.reached()?;
+        if let Some(error) = self.failures.get(&id.name) {
+            return Err(error.clone());
+        }
+        let namespaced = self.named(id)?;
+        let home = ObjectId {
+            gvk: Gvk::new("v1", "Namespace"),
+            namespace: String::new(),
+            name: id.namespace.clone(),
+        };
+        if namespaced && !self.objects.contains_key(&home) {
+            return Err(MemberError::NotFound(format!("namespaces \"{}\" not found", id.namespace)));
+        }
+        Ok(())
+    }
+
     /// The kinds of a CustomResourceDefinition are served from now on.
     fn establish(&mut self, definition: &Value) {
         let text =
@@ -369,16 +390,17 @@ impl Member for MemoryMember {
     }
 
     async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {
-        self.reached()?;
-        if let Some(error) = self.inner.state.lock().failures.get(&id.name) {
+        let mut state = self.inner.state.lock();
+        state.reached()?;
+        if let Some(error) = state.failures.get(&id.name) {
             return Err(error.clone());
         }
-        match self.read(id) {
+        match state.read(id) {
             Some(object) if object::uid(&object) != uid => {
                 Err(MemberError::Conflict(format!("{id} is another object by now")))
             }
             _ => {
-                self.remove(id);
+                self.taken_out(&mut state, id);
                 Ok(())
             }
         }

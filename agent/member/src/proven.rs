@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Unserved, Watch, cluster_uid};
+use super::{Gvk, Member, MemberError, MemberEvent, ObjectId, Passing, Probe, Unserved, Watch, cluster_uid};
 
 /// Between two attempts to find out who answers, where nobody writes.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -169,6 +169,11 @@ impl Member for ProvenMember {
 
     async fn version(&self) -> Result<String, MemberError> {
         self.member.version().await
+    }
+
+    async fn pass(&self, request: http::Request<Passing>) -> Result<http::Response<Passing>, MemberError> {
+        self.prove().await?;
+        self.member.pass(request).await
     }
 
     async fn probe(&self) -> Probe {

@@ -4,11 +4,11 @@ use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::numbers::{SEAL, set_cursor, set_number, set_seen, set_value};
+use super::numbers::{SEAL, document, set_cursor, set_number, set_seen, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
 use crate::reconcile::manifests::manifests;
-use crate::reconcile::orphans::former_key;
+use crate::reconcile::orphan_rows::former_key;
 use crate::session::{Change, Phase};
 
 /// The body of what is held by name alone.
@@ -169,12 +169,22 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
             revisions_begin_anew(connection)?;
         }
         Change::Listing => revisions_begin_anew(connection)?,
+        Change::Listed { key, revision } => set_revision(connection, key, *revision)?,
+        Change::Unlisted { key } => set_revision(connection, key, 0)?,
         Change::Cursor(cursor) => set_cursor(connection, *cursor)?,
         Change::Timeline(timeline) => set_number(connection, "timeline", *timeline as i64)?,
         Change::Seen(seen) => set_seen(connection, seen)?,
         Change::Seal(seal) => set_value(connection, SEAL, seal.as_ref())?,
+        Change::Document { table, hash, body } => {
+            set_value(connection, &document(*table), [hash.as_ref(), body].concat())?;
+        }
     }
     Ok(())
+}
+
+fn set_revision(connection: &Connection, key: &str, revision: u64) -> Result<(), rusqlite::Error> {
+    let set = "UPDATE works SET revision = ?2 WHERE key = ?1";
+    connection.prepare_cached(set)?.execute(params![key, revision as i64]).map(drop)
 }
 
 /// Revisions that were told before say nothing of those that are told from now on, and neither does the cursor.

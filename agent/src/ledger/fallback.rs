@@ -120,10 +120,12 @@ impl Store {
         Ok(self.begin_anew(directory, &error))
     }
 
-    #[cfg(test)]
-    pub(super) fn free_the_disk(&mut self) {
-        let file = self.file.as_ref().unwrap();
-        file.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+    /// The file grows by so many pages more; as much as it likes, where none are given.
+    pub(super) fn bound_file(&self, pages: Option<u32>) {
+        let file = self.file.as_ref().unwrap_or(&self.connection);
+        let now = file.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0)).unwrap_or(0);
+        let most = pages.map_or(i64::from(i32::MAX), |more| now + i64::from(more));
+        let _ = file.pragma_update(None, "max_page_count", most);
     }
 
     /// Writes what is in memory into the file, and uses that again.

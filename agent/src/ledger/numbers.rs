@@ -1,4 +1,4 @@
-//! The table `meta`: numbers, the seal, the names of clusters and what is held beyond the cursor, by name.
+//! The table `meta`: numbers, the seal, documents, the names of clusters and what is held beyond the cursor, by name.
 
 use karmada_proto::v1::Seen;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -15,6 +15,11 @@ pub(super) const SEAL: &str = "epoch_seal";
 
 /// What is held beyond the cursor: `[[start of the hub, revision], …]`.
 pub(super) const SEEN: &str = "seen";
+
+/// Under which name a document is kept: its hash of 16 bytes, and its body.
+pub(super) fn document(table: u32) -> String {
+    format!("document:{table}")
+}
 
 /// Sets the cursor. Where it begins anew, what was told up to where it was is held all the same, and is remembered.
 pub(super) fn set_cursor(connection: &Connection, cursor: u64) -> Result<(), rusqlite::Error> {

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use karmada_proto::body;
+use karmada_proto::digest::{self, WorkMarks};
 
 use super::Entry;
 use crate::member::ObjectId;
-use crate::session::Phase;
+use crate::session::{Held, Phase};
 
 /// In `unanswered`: nothing of a write of the Work may come.
 pub(super) const NOTHING_COMES: i64 = 0;
@@ -77,6 +78,30 @@ pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error
         unanswered: row.get::<_, i64>(18)? == UNANSWERED,
         former: former_of(&row.get::<_, String>(19)?),
     })
+}
+
+/// What a session must know of each Work, as [`held_of`] reads it.
+pub(super) const HELD: &str =
+    "SELECT key, uid, revision, hash, phase, suspended, preserve, generation, retry FROM works";
+
+/// A row of [`HELD`].
+pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, Held), rusqlite::Error> {
+    let (uid, retry): (String, String) = (row.get(1)?, row.get(8)?);
+    let (hash, phase): (Vec<u8>, Phase) = (row.get(3)?, phase(row.get(4)?));
+    let preserve = row.get(6)?;
+    let marks = WorkMarks {
+        uid: &uid,
+        suspended: row.get(5)?,
+        preserve,
+        generation: row.get::<_, i64>(7)? as u64,
+        retry: &retry,
+    };
+    let content = match phase {
+        Phase::Desired => digest::desired(marks, &hash),
+        Phase::Deleting | Phase::Removed => digest::deleting(&uid, preserve, &retry),
+    };
+    let revision = row.get::<_, i64>(2)? as u64;
+    Ok((row.get(0)?, Held { uid, revision, hash: hash.into(), phase, content }))
 }
 
 /// The phase that a number stands for.

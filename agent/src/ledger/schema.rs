@@ -17,7 +17,7 @@ use super::numbers::{cluster_names, set_cluster_names, set_number};
 use super::row::{COLUMNS, entry_of};
 
 /// The format that this agent writes.
-pub(super) const FORMAT: i64 = 6;
+pub(super) const FORMAT: i64 = 7;
 /// Formats newer than its own that an agent reads.
 pub(super) const AHEAD: i64 = 3;
 /// Damaged ledgers that are kept for a person to look at.
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS works (
 
 /// What later formats added to `works`. What an older agent did not count may have been placed, and
 /// it may have left a write open.
-const ADDED: [(&str, &str); 7] = [
+const ADDED: [(&str, &str); 8] = [
     ("placed", "INTEGER NOT NULL DEFAULT 1"),
     ("generation", "INTEGER NOT NULL DEFAULT 0"),
     ("retry", "TEXT NOT NULL DEFAULT ''"),
@@ -53,6 +53,7 @@ const ADDED: [(&str, &str); 7] = [
     ("written", "BLOB NOT NULL DEFAULT x''"),
     ("unanswered", "INTEGER NOT NULL DEFAULT 1"),
     ("former", "TEXT NOT NULL DEFAULT ''"),
+    ("told", "BLOB NOT NULL DEFAULT x''"),
 ];
 
 /// What is wrong with the ledger's file.

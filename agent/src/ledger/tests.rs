@@ -274,7 +274,7 @@ fn a_full_disk_is_outlived_in_memory_and_made_up_for() {
     std::fs::copy(dir.path().join("ledger.sqlite"), copy.path().join("ledger.sqlite")).unwrap();
     ledger.write_back();
     assert!(!ledger.is_durable(), "it is still full");
-    ledger.store.lock().free_the_disk();
+    ledger.bound_file(None);
     ledger.write_back();
     assert!(ledger.is_durable() && ledger.health().borrow().trouble.is_none());
     assert!(ledger.commit(&[put("d", 4, b"four")]).unwrap());

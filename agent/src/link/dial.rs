@@ -1,5 +1,5 @@
 //! One connection to the hub, step by step, so that each way to fail has its own name: DNS, TCP, TLS, the pin,
-//! the clock, HTTP/2.
+//! the clock, HTTP/2. What it carries, TLS negotiates ([`Rungs`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::cause::Cause;
@@ -44,6 +45,14 @@ pub enum DialError {
     /// Nothing accepts connections there.
     #[error("TCP: no connection to {endpoint}: {error}")]
     Tcp {
+        /// Where.
+        endpoint: String,
+        /// What the system said.
+        error: String,
+    },
+    /// The connection ended within the handshake.
+    #[error("TCP: no connection to {endpoint}: {error}")]
+    Cut {
         /// Where.
         endpoint: String,
         /// What the system said.
@@ -82,7 +91,7 @@ impl From<&DialError> for Cause {
     fn from(error: &DialError) -> Self {
         match error {
             DialError::Address(_) | DialError::Dns { .. } => Cause::Dns,
-            DialError::Tcp { .. } => Cause::Tcp,
+            DialError::Tcp { .. } | DialError::Cut { .. } => Cause::Tcp,
             DialError::Pin { .. } => Cause::PinMismatch,
             DialError::Clock { .. } => Cause::Clock,
             DialError::Tls { .. } => Cause::Tls,
@@ -94,7 +103,12 @@ impl From<&DialError> for Cause {
 impl DialError {
     /// Whether waiting may help.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Dns { .. } | Self::Tcp { .. })
+        matches!(self, Self::Dns { .. } | Self::Tcp { .. } | Self::Cut { .. })
+    }
+
+    /// Whether what TLS was to negotiate may be the reason.
+    pub fn is_of_the_protocol(&self) -> bool {
+        matches!(self, Self::Cut { .. } | Self::Tls { .. } | Self::Http2(_))
     }
 
     fn tls(endpoint: &str, error: impl Into<String>) -> Self {
@@ -148,24 +162,92 @@ fn split(endpoint: &str) -> Result<(&str, u16), DialError> {
     Ok((host, port.parse().map_err(|_| address())?))
 }
 
+/// What may carry the frames of a session.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Rungs {
+    /// gRPC alone.
+    Grpc,
+    /// Frames without HTTP, which cost both ends less; gRPC where the hub, or something in between, does not take them.
+    #[default]
+    BareOrGrpc,
+}
+
+impl Rungs {
+    /// What to try next after a dial that failed, of what is `allowed`. Where it failed since TLS was negotiated, what was offered may be what
+    /// somebody in between does not let through: once without it, then as before.
+    #[must_use]
+    pub fn after_failure(self, allowed: Rungs, is_of_the_protocol: bool) -> Rungs {
+        match self {
+            Rungs::BareOrGrpc if is_of_the_protocol => Rungs::Grpc,
+            Rungs::BareOrGrpc => Rungs::BareOrGrpc,
+            Rungs::Grpc => allowed,
+        }
+    }
+}
+
+/// A connection, by what carries frames over it.
+pub enum Dialled {
+    /// Calls of gRPC.
+    Grpc(FleetClient<Channel>),
+    /// Frames, without HTTP.
+    Bare(Box<TlsStream<Box<dyn Io>>>),
+}
+
+/// A connection to the hub at `endpoint`, over one of these rungs.
+///
+/// # Errors
+/// The step that failed.
+pub async fn dial_any(
+    connector: &dyn Connector,
+    endpoint: &str,
+    mut config: ClientConfig,
+    rungs: Rungs,
+) -> Result<Dialled, DialError> {
+    if rungs == Rungs::BareOrGrpc {
+        config.alpn_protocols.insert(0, karmada_bare::ALPN.to_vec());
+    }
+    let stream = handshake(connector, endpoint, config).await?;
+    match stream.get_ref().1.alpn_protocol() {
+        Some(karmada_bare::ALPN) => Ok(Dialled::Bare(Box::new(stream))),
+        Some(b"h2") => grpc(stream, endpoint).await.map(Dialled::Grpc),
+        _ => Err(DialError::Http2(endpoint.to_owned())),
+    }
+}
+
 /// A client of the fleet service at `endpoint`.
+///
+/// # Errors
+/// The step that failed.
 pub async fn dial(
     connector: &dyn Connector,
     endpoint: &str,
     config: ClientConfig,
 ) -> Result<FleetClient<Channel>, DialError> {
+    match dial_any(connector, endpoint, config, Rungs::Grpc).await? {
+        Dialled::Grpc(client) => Ok(client),
+        Dialled::Bare(_) => Err(DialError::Http2(endpoint.to_owned())),
+    }
+}
+
+/// A connection to `endpoint` after its handshake.
+async fn handshake(
+    connector: &dyn Connector,
+    endpoint: &str,
+    config: ClientConfig,
+) -> Result<TlsStream<Box<dyn Io>>, DialError> {
     let (host, _) = split(endpoint)?;
     let name = rustls::pki_types::ServerName::try_from(host.to_owned())
         .map_err(|_| DialError::Address(endpoint.to_owned()))?;
     let stream = connector.connect(endpoint).await?;
     let handshake = TlsConnector::from(Arc::new(config)).connect(name, stream);
-    let stream = tokio::time::timeout(STEP, handshake)
+    tokio::time::timeout(STEP, handshake)
         .await
         .map_err(|_| DialError::tls(endpoint, "no answer to the handshake in 10 s"))?
-        .map_err(|error| tls_error(&error, endpoint))?;
-    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-        return Err(DialError::Http2(endpoint.to_owned()));
-    }
+        .map_err(|error| tls_error(&error, endpoint))
+}
+
+/// gRPC over a connection.
+async fn grpc(stream: TlsStream<Box<dyn Io>>, endpoint: &str) -> Result<FleetClient<Channel>, DialError> {
     let http2 = |_| DialError::Http2(endpoint.to_owned());
     // TLS is already there: tonic sees a plain stream, and is told the origin it stands for.
     let origin =
@@ -190,7 +272,7 @@ pub async fn dial(
 fn tls_error(error: &std::io::Error, endpoint: &str) -> DialError {
     let at = || endpoint.to_owned();
     match HandshakeFailure::of(error) {
-        HandshakeFailure::Closed(error) => DialError::Tcp { endpoint: at(), error },
+        HandshakeFailure::Closed(error) => DialError::Cut { endpoint: at(), error },
         HandshakeFailure::Pin(mismatch) => DialError::Pin { endpoint: at(), mismatch },
         HandshakeFailure::Clock(error) => DialError::Clock { endpoint: at(), error },
         HandshakeFailure::NoHttp2 => DialError::Http2(at()),
@@ -252,7 +334,19 @@ mod tests {
             assert!(!error.is_transient(), "{error}");
         }
         let reset = tls_error(&std::io::ErrorKind::ConnectionReset.into(), "hub:5443");
-        assert!(matches!(reset, DialError::Tcp { .. }) && reset.is_transient(), "{reset}");
+        assert!(matches!(reset, DialError::Cut { .. }) && reset.is_transient(), "{reset}");
+        assert!(reset.is_of_the_protocol());
+    }
+
+    #[test]
+    fn grpc_alone_is_tried_once_after_a_handshake_that_failed() {
+        let (both, grpc) = (Rungs::BareOrGrpc, Rungs::Grpc);
+        assert_eq!(both.after_failure(both, false), both, "nobody was reached");
+        assert_eq!(both.after_failure(both, true), grpc);
+        for of_the_protocol in [true, false] {
+            assert_eq!(grpc.after_failure(both, of_the_protocol), both);
+            assert_eq!(grpc.after_failure(grpc, of_the_protocol), grpc);
+        }
     }
 
     #[tokio::test]

@@ -3,6 +3,9 @@
 
 pub mod dial;
 mod heard;
+pub(crate) mod hub;
+mod opening;
+mod questions;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,35 +13,38 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
-use karmada_certs::{SealKeys, agent_subject};
+use karmada_certs::agent_subject;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::pulse::Pulse;
+use karmada_proto::quoted;
 use karmada_proto::v1::{AgentFrame, CloseCode, HubFrame};
-use karmada_proto::{one_line, quoted};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::Streaming;
 
-use self::dial::Connector;
-use self::heard::Heard;
+use self::dial::{Connector, Rungs};
+use self::opening::{Inbound, Opened};
+use self::questions::Questions;
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
-use crate::reconcile::orphans::former_key;
+use crate::reconcile::orphan_rows::former_key;
 use crate::redial::{Advice, Schedule};
 use crate::rotation::{self, Asking};
-use crate::session::{Change, Ended, Opening, Session};
+use crate::session::{Change, Ended, Session};
 use crate::shared::{LinkView, Shared};
 use crate::sources::Sources;
+use crate::tunnel::Tunnels;
 
 /// Frames on their way to the transport; what waits longer waits in the outbox, where newer replaces older.
 const OUTBOUND: usize = 4;
 /// Frames taken before what they bring is committed: one fsync for all of them.
 const BATCH: usize = 64;
+
+/// Between two times at which what the hub was told is kept: what comes in between is told once more after a crash.
+const KEEP_TOLD: Duration = Duration::from_secs(30);
 
 /// Before a new certificate is asked for, where the newest has not begun: made at a wrong hour, it may be again.
 const NOT_BEGUN: Duration = Duration::from_secs(60);
@@ -61,6 +67,10 @@ pub struct Link {
     pub seed: u64,
     /// The wall clock.
     pub sources: Sources,
+    /// Requests to the member, by way of the hub.
+    pub tunnels: Arc<Tunnels>,
+    /// What may carry sessions.
+    pub rungs: Rungs,
 }
 
 /// What is carried from one session to the next.
@@ -70,6 +80,8 @@ struct Carried {
     cadence: Cadence,
     assembly: Assembly,
     next_endpoint: usize,
+    /// What the next session may be carried by.
+    rungs: Rungs,
     asking: Asking,
     /// Why the last dial failed.
     refused: Option<Cause>,
@@ -98,6 +110,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         cadence,
         assembly: Assembly::default(),
         next_endpoint: 0,
+        rungs: link.rungs,
         asking: Asking::default(),
         refused: None,
     };
@@ -157,9 +170,9 @@ async fn one_session(
     let opening = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(lost("stopped".into())),
-        opening = open(link, carried, &endpoint) => opening?,
+        opening = opening::open(link, carried, &endpoint) => opening?,
     };
-    let (mut session, frames, inbound, pulse) = match opening {
+    let Opened { mut session, frames, inbound, pulse, hub } = match opening {
         Ok(opened) => opened,
         Err((cause, reason)) => {
             carried.refused = Some(cause);
@@ -167,13 +180,16 @@ async fn one_session(
             return Ok(lost(reason));
         }
     };
-    let ended = converse(link, carried, &mut session, frames, (inbound, pulse), (relists, stop)).await?;
+    let questions = Questions::new(link.shared.clone(), link.tunnels.clone(), hub);
+    let ended =
+        converse(link, carried, &mut session, frames, (inbound, pulse, questions), (relists, stop)).await?;
     if session.welcomed() {
         let (cause, reason) = (ended.code.into(), ended.reason.clone());
         link.shared.link.send_replace(LinkView::away(cause, reason));
     } else {
         carried.next_endpoint += 1;
     }
+    keep_told(&link.shared)?;
     let (cadence, cursor, assembly) = session.into_parts();
     (carried.cadence, carried.assembly) = (cadence, assembly);
     // A ledger that was damaged meanwhile has given its cursor up.
@@ -211,94 +227,19 @@ async fn joined_anew(link: &Link, stop: &CancellationToken) -> Anew {
     }
 }
 
-type Opened = (Session, mpsc::Sender<AgentFrame>, Streaming<HubFrame>, Pulse);
-
-async fn open(
-    link: &Link,
-    carried: &mut Carried,
-    endpoint: &str,
-) -> Result<Result<Opened, (Cause, String)>, LedgerError> {
-    let identity = &link.identity;
-    let now = link.sources.now();
-    let config = karmada_certs::client_config_h2(&identity.trust(), Some(&identity.keyed_certificate(now)));
-    let (config, peer) = match (config, identity.peer(now)) {
-        (Ok(config), Ok(peer)) => (config, peer),
-        (Err(error), _) | (_, Err(error)) => {
-            return Ok(Err((Cause::Other, format!("the identity cannot be used: {error}"))));
-        }
-    };
-    link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
-    if let Some(days) = rotation::late(&peer, now) {
-        tracing::warn!(days, until = %peer.not_after, "the agent's certificate ends and was not renewed: it must reach the hub before");
-    }
-    // The hub's TLS would refuse it without a word of why.
-    if peer.not_after <= now {
-        let reason = format!("the agent's certificate ended on {}: register again", peer.not_after);
-        return Ok(Err((Cause::CertificateExpired, reason)));
-    }
-    if peer.not_before > now {
-        let reason = format!(
-            "the agent's certificate begins on {}: is this machine's clock right? If it was the hub's that was wrong, register again",
-            peer.not_before
-        );
-        return Ok(Err((Cause::Clock, reason)));
-    }
-    let heard =
-        Heard { connector: link.connector.clone(), started: carried.started, pulse: Pulse::default() };
-    let mut client = match dial::dial(&heard, endpoint, config).await {
-        Ok(client) => client,
-        Err(error) => return Ok(Err(((&error).into(), error.to_string()))),
-    };
-    let (epoch, cursor) = link.shared.ledger.position()?;
-    let opening = Opening {
-        cluster_name: identity.cluster_name.clone(),
-        cluster_uid: identity.cluster_uid.clone(),
-        key_fingerprint: peer.key_fingerprint,
-        boot_id: link.boot_id.clone(),
-        epoch,
-        cursor,
-        timeline: link.shared.ledger.timeline()?,
-        former_cursor: link.shared.ledger.former_cursor()?,
-        seen: link.shared.ledger.seen()?,
-        epoch_seal: link.shared.ledger.epoch_seal()?,
-        seal_keys: SealKeys::of_bundle(&identity.ca_bundle),
-        clock_ms: link.sources.now().as_millisecond(),
-        attempt: carried.schedule.attempt(),
-    };
-    let held = link.shared.ledger.held()?;
-    let assembly = std::mem::take(&mut carried.assembly);
-    let mut session = Session::open(opening, held, assembly, carried.cadence, carried.started.elapsed());
-    let (frames, outbound) = mpsc::channel(OUTBOUND);
-    {
-        let mut outbox = link.shared.outbox.lock();
-        outbox.session_begins();
-        if let Some(hello) = session.next_frame(&mut outbox, carried.started.elapsed()) {
-            let _ = frames.try_send(hello);
-        }
-    }
-    let answer =
-        tokio::time::timeout(Duration::from_secs(30), client.connect(ReceiverStream::new(outbound))).await;
-    Ok(match answer {
-        Ok(Ok(response)) => Ok((session, frames, response.into_inner(), heard.pulse)),
-        Ok(Err(status)) => {
-            Err(((&status).into(), format!("the hub refused the stream: {}", one_line(status.message()))))
-        }
-        Err(_) => Err((Cause::Tcp, "the hub did not answer the hello in 30 s".into())),
-    })
-}
-
 /// Runs an opened session until it ends.
 async fn converse(
     link: &mut Link,
     carried: &mut Carried,
     session: &mut Session,
     frames: mpsc::Sender<AgentFrame>,
-    (mut inbound, pulse): (Streaming<HubFrame>, Pulse),
+    (mut inbound, pulse, mut questions): (Inbound, Pulse, Questions),
     (relists, stop): (u64, &CancellationToken),
 ) -> Result<Ended, LedgerError> {
     let shared = link.shared.clone();
     let started = carried.started;
     let mut renewal = next_renewal(link, carried, renew_after(link));
+    let mut keep_at = Instant::now() + KEEP_TOLD;
     let mut welcomed = false;
     let mut health = shared.ledger.health();
     loop {
@@ -343,8 +284,15 @@ async fn converse(
         if renewal <= Instant::now() {
             renewal = ask_for_renewal(link, carried, session);
         }
+        while let Some(ask) = session.take_ask() {
+            questions.take(ask);
+        }
         if let Some(models) = session.take_resource_models() {
             shared.count_by(&models);
+        }
+        if keep_at <= Instant::now() {
+            keep_at = Instant::now() + KEEP_TOLD;
+            keep_told(&shared)?;
         }
         let full = send(&shared, session, &frames, started.elapsed());
         if let Some(ended) = session.ended() {
@@ -360,15 +308,22 @@ async fn converse(
         tokio::select! {
             biased;
             () = stop.cancelled() => session.leave("the agent stops"),
-            message = inbound.message(), if session.listens() => receive(session, message, &mut inbound, started),
+            message = inbound.next(), if session.listens() => receive(session, message, &mut inbound, started),
             _ = frames.reserve(), if full => {}
             () = shared.tell.notified(), if !full => {}
+            answer = questions.answered() => session.answer(answer),
             // What waited for the disk may be told.
             Ok(()) = health.changed() => {}
             () = tokio::time::sleep_until(renewal) => {}
             () = tokio::time::sleep_until(started + deadline) => {}
         }
     }
+}
+
+/// Keeps what the hub was told for the next process.
+fn keep_told(shared: &Shared) -> Result<(), LedgerError> {
+    let told = shared.outbox.lock().take_told();
+    shared.ledger.set_told(&told)
 }
 
 /// A timer this far away never fires in practice and does not overflow.
@@ -378,24 +333,24 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// taken out of the stream before there is room for it in the batch.
 fn receive<S>(
     session: &mut Session,
-    first: Result<Option<HubFrame>, tonic::Status>,
+    first: Option<Result<HubFrame, String>>,
     inbound: &mut S,
     started: Instant,
 ) where
-    S: Stream<Item = Result<HubFrame, tonic::Status>> + Unpin,
+    S: Stream<Item = Result<HubFrame, String>> + Unpin,
 {
     let mut message = first;
     for taken in 1.. {
         match message {
-            Ok(Some(frame)) => session.frame(frame, started.elapsed()),
-            Ok(None) => return session.lost("the hub ended the stream".into()),
-            Err(status) => return session.lost(format!("the stream broke: {}", one_line(status.message()))),
+            Some(Ok(frame)) => session.frame(frame, started.elapsed()),
+            None => return session.lost("the hub ended the stream".into()),
+            Some(Err(why)) => return session.lost(format!("the stream broke: {why}")),
         }
         if taken == BATCH || !session.listens() {
             return;
         }
         let Some(next) = inbound.next().now_or_never() else { return };
-        message = next.transpose();
+        message = next;
     }
 }
 
@@ -427,13 +382,16 @@ fn key_of(change: &Change) -> Option<String> {
         | Change::Touch { key, .. }
         | Change::Delete { key, .. }
         | Change::Forget { key } => Some(key.clone()),
+        // What is reported of it names its revision.
+        Change::Listed { key, .. } | Change::Unlisted { key } => Some(key.clone()),
         Change::KeepFormer { key } => former_key(key),
         Change::Epoch(_)
         | Change::Listing
         | Change::Cursor(_)
         | Change::Timeline(_)
         | Change::Seen(_)
-        | Change::Seal(_) => None,
+        | Change::Seal(_)
+        | Change::Document { .. } => None,
     }
 }
 

@@ -10,6 +10,7 @@ use karmada_proto::{body, frame};
 use proptest::prelude::*;
 
 use super::*;
+use crate::session::Opening;
 
 fn upsert(at: usize) -> HubFrame {
     let chunk = Bytes::from(format!("{{\"manifests\":[{at}]}}"));
@@ -57,7 +58,7 @@ async fn handled(bursts: &[usize]) -> Vec<String> {
     let (mut session, started, mut committed) = (welcomed(), Instant::now(), Vec::new());
     let mut outbox = crate::outbox::Outbox::default();
     while session.ended().is_none() {
-        let message = inbound.next().await.transpose();
+        let message = inbound.next().await;
         receive(&mut session, message, &mut inbound, started);
         committed.extend(session.take_changes().iter().filter_map(key_of));
         session.committed(started.elapsed());

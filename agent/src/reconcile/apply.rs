@@ -149,7 +149,7 @@ pub fn in_sync(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::sync::LazyLock;
     use std::time::Duration;
@@ -159,22 +159,22 @@ mod tests {
     use karmada_interpreter::Native;
     use serde_json::json;
 
-    fn config(name: &str, value: &str) -> Value {
+    pub(in crate::reconcile) fn config(name: &str, value: &str) -> Value {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": value}})
     }
 
-    fn member() -> MemoryMember {
+    pub(in crate::reconcile) fn member() -> MemoryMember {
         MemoryMember::new("m", 1, Duration::ZERO)
     }
 
     static NONE: LazyLock<Own> = LazyLock::new(Own::default);
     static NAMES: LazyLock<ClusterNames> = LazyLock::new(|| "m".into());
 
-    fn context(member: &MemoryMember) -> Context<'_> {
+    pub(in crate::reconcile) fn context(member: &MemoryMember) -> Context<'_> {
         Context { member, interpreter: &Native, cluster: &NAMES, written: &[], named: &[], own: &NONE }
     }
 
-    fn value(member: &MemoryMember, name: &str) -> Option<String> {
+    pub(in crate::reconcile) fn value(member: &MemoryMember, name: &str) -> Option<String> {
         let object = member.read(&ObjectId::of(&config(name, "")))?;
         object.pointer("/data/k").and_then(Value::as_str).map(str::to_owned)
     }

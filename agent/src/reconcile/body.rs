@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use karmada_api::object;
-use karmada_api::quantity::Quantity;
 use karmada_api::strings::{annotations, labels, namespaces};
 use karmada_interpreter::{InterpretError, Interpreter};
+use karmada_quantity::Quantity;
 use serde_json::{Map, Value, json};
 
 use crate::member::FIELD_MANAGER;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
-use karmada_interpreter::Interpreter;
+use karmada_lua::{Customization, Customized};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -18,24 +19,23 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::quarantine::CRASHES;
-use super::apply;
 use super::body::ClusterNames;
+use super::catch_panics::{self, Guarded};
 use super::failure::Failure;
 use super::failure_log::FailureLog;
 use super::fence::Fence;
-use super::guard::{self, Guarded};
 use super::manifests;
 use super::observed_during_write::ObservedDuringWrite;
-use super::orphans::Orphans;
+use super::orphan_candidates::{self, Looks, Strays};
+use super::orphan_rows::Orphans;
 use super::own::Own;
 use super::pace::{self, Adaptive};
 use super::removal::Removal;
-use super::strays::{self, Looks, Strays};
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
 use super::unanswered::Unanswered;
 use super::watcher::{self, Watched};
-use super::{body, look, order, outcome};
+use super::{body, order, orphan_scan, outcome};
 use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
@@ -55,8 +55,8 @@ pub struct Parts {
     pub shared: Arc<Shared>,
     /// The member.
     pub member: Arc<dyn Member>,
-    /// How to read objects.
-    pub interpreter: Arc<dyn Interpreter>,
+    /// How to read objects: customizations, and what is known without them.
+    pub customized: Arc<Customized>,
     /// The cluster's names.
     pub cluster: ClusterNames,
     /// What the agent itself lives by in the member.
@@ -70,7 +70,7 @@ pub struct Parts {
 /// One application or removal that ended.
 struct Finished {
     key: String,
-    hash: bytes::Bytes,
+    hash: Bytes,
     latency: Duration,
     kind: Ending,
 }
@@ -88,6 +88,10 @@ enum Ending {
 /// The loop's state.
 struct Engine {
     parts: Parts,
+    interpreter: Arc<Guarded>,
+    /// As the hub told them last, and the hash of that document.
+    customizations: Vec<Customization>,
+    customized_by: Option<Bytes>,
     started: Instant,
     fence: Fence,
     todo: Todo,
@@ -126,14 +130,17 @@ struct Engine {
 ///
 /// # Errors
 /// The ledger cannot be read or written: what is not durable must not be acted on.
-pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
+pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
     let (events, mut incoming) = mpsc::channel(EVENTS);
     let (marked, mut finds) = mpsc::channel(EVENTS);
-    parts.interpreter = Arc::new(Guarded(parts.interpreter));
+    let interpreter = Arc::new(Guarded(parts.customized.clone()));
     let mut todo = Todo::new(parts.drift_rate);
     parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
     let mut engine = Engine {
         parts,
+        interpreter,
+        customizations: Vec::new(),
+        customized_by: None,
         started: Instant::now(),
         fence: Fence::default(),
         todo,
@@ -162,6 +169,8 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
     };
     let shared = engine.parts.shared.clone();
     let mut link = shared.link.subscribe();
+    let mut documents = shared.ledger.documents();
+    engine.customize()?;
     let keys = shared.ledger.keys()?;
     if keys.is_empty() {
         engine.fence = Fence::of_nothing();
@@ -179,6 +188,12 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
+            // What the hub says does not wait behind what the member does, which may be without end.
+            Ok(()) = link.changed() => {
+                let view = link.borrow_and_update().clone();
+                engine.link_moved(&view)?;
+            }
+            Ok(()) = documents.changed() => engine.customize()?,
             Some(finished) = engine.running.join_next() => engine.finished(finished)?,
             keys = shared.take_changed() => {
                 for key in keys {
@@ -191,10 +206,6 @@ pub async fn run(mut parts: Parts, stop: CancellationToken) -> Result<(), Ledger
             }
             Some((id, key)) = finds.recv() => engine.found(id, &key)?,
             Some(_) = engine.watchers.join_next() => {}
-            Ok(()) = link.changed() => {
-                let view = link.borrow_and_update().clone();
-                engine.link_moved(&view)?;
-            }
             () = sleep_until(due) => {}
         }
     }
@@ -432,9 +443,10 @@ impl Engine {
     }
 
     fn observed(&mut self, id: &ObjectId, object: &Value) -> Result<(), LedgerError> {
-        let marked = guard::read(|| body::marked(object, &self.parts.cluster)).flatten();
+        let marked = catch_panics::read(|| body::marked(object, &self.parts.cluster)).flatten();
         let Some(target) = self.targets.owner(id, marked).cloned() else {
-            let names = guard::read(|| strays::work_of(object, &self.parts.cluster)).flatten();
+            let names =
+                catch_panics::read(|| orphan_candidates::work_of(object, &self.parts.cluster)).flatten();
             return match names {
                 Some(key) => self.found(id.clone(), key),
                 None => {
@@ -444,7 +456,7 @@ impl Engine {
                 }
             };
         };
-        let Some(digest) = guard::read(|| body::digest(object)) else { return Ok(()) };
+        let Some(digest) = catch_panics::read(|| body::digest(object)) else { return Ok(()) };
         let same_version = self.targets.of(id).filter(|target| target.id.gvk == id.gvk);
         let claims: Vec<Target> = same_version.cloned().collect();
         let mut is_worked_on = false;
@@ -461,57 +473,10 @@ impl Engine {
         }
         let resource = self.plural(id);
         for Target { key, ordinal, .. } in claims {
-            self.statuses.observe(&*self.parts.interpreter, &key, ordinal, &resource, object);
+            self.statuses.observe(&*self.interpreter, &key, ordinal, &resource, object);
             self.tell(&key);
         }
         Ok(())
-    }
-
-    /// Something but the status changed: is it still what the ledger says?
-    fn check(&mut self, target: &Target, object: &Value, digest: u64) -> Result<(), LedgerError> {
-        let Target { key, ordinal, id, .. } = target;
-        let Some(entry) = self.parts.shared.ledger.entry(key)? else { return Ok(()) };
-        if !entry.is_applied() || entry.phase != Phase::Desired {
-            return Ok(());
-        }
-        let manifests = manifests::manifests(&entry.body).unwrap_or_default();
-        let interpreter = &*self.parts.interpreter;
-        let cluster = &self.parts.cluster.now;
-        let written = entry.written.get(*ordinal);
-        let in_sync =
-            |manifest| guard::read(|| apply::in_sync(interpreter, cluster, key, manifest, written, object));
-        // What cannot be compared is not written in a loop.
-        let right = manifests.get(*ordinal).is_some_and(|manifest| in_sync(manifest).unwrap_or(true));
-        if right {
-            self.targets.set_digest(key, id, Some(digest));
-        } else {
-            self.drifted(id, &body::changed_by(object));
-            self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
-        }
-        Ok(())
-    }
-
-    /// The member is not known to have the object any more. True where it is wanted, and nobody works on it.
-    fn gone(&mut self, there: &ObjectId) -> bool {
-        self.strays.gone(there);
-        let Some(owner) = self.targets.owner(there, None).cloned() else { return false };
-        let claims: Vec<Target> = self.targets.of(there).cloned().collect();
-        for Target { key, ordinal, id, .. } in &claims {
-            if self.todo.is_running(key) {
-                self.observed.gone(id);
-                return false;
-            }
-            self.statuses.gone(key, *ordinal);
-            self.tell(key);
-        }
-        self.todo.push(&owner.key, order::class(&there.gvk), Cause::Drift);
-        true
-    }
-
-    /// What is brought back is told: who changed it there will ask why.
-    fn drifted(&self, id: &ObjectId, by: &str) {
-        self.parts.shared.counts.drifted.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(object = %id, by, "it is not as the hub says: it is brought back");
     }
 
     fn plural(&self, id: &ObjectId) -> String {
@@ -557,7 +522,7 @@ impl Engine {
         self.targets.of_work(&key).iter().for_each(|id| self.observed.begins(id));
         let named = self.named_of(&entry);
         let member = self.parts.member.clone();
-        let interpreter = self.parts.interpreter.clone();
+        let interpreter = self.interpreter.clone();
         let (cluster, own) = (self.parts.cluster.clone(), self.parts.own.clone());
         self.running.spawn(async move {
             let began = Instant::now();
@@ -582,8 +547,10 @@ impl Engine {
     }
 }
 
+mod customizations;
+mod drift;
 mod ended;
-mod found;
+mod orphans;
 mod quarantine;
 mod takeover;
 mod task;

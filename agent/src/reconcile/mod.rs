@@ -9,29 +9,30 @@
 //! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
 //! - [`own`]: what the agent itself lives by in the member, which no Work may name (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
-//! - [`strays`]: what bears our marks though nobody holds its Work (pure). [`look`]: where no watch tells of it.
+//! - [`orphan_candidates`]: what bears our marks though nobody holds its Work (pure). [`orphan_scan`]: where no watch tells of it. [`orphan_rows`]: what is
+//!   told of them (pure).
 //! - [`failure_log`]: what fails for many by one cause, told once a minute.
 //! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
-//! - [`guard`]: an odd object is an error, not a panic.
+//! - [`catch_panics`]: an odd object is an error, not a panic.
 //! - [`manifests`]: what a Work's body holds. [`failure`]: why one is not applied.
 //! - [`apply`], [`removal`]: one Work, applied or taken away. [`watcher`]: a kind's events. [`engine`]: the loop.
 
 pub mod apply;
 pub mod body;
+pub mod catch_panics;
 pub mod engine;
 pub mod failure;
 mod failure_log;
 pub mod fence;
-pub mod guard;
-mod look;
 pub mod manifests;
 mod observed_during_write;
 pub mod order;
-pub mod orphans;
+mod orphan_candidates;
+pub mod orphan_rows;
+mod orphan_scan;
 pub mod own;
 pub mod pace;
 pub mod removal;
-mod strays;
 mod targets;
 pub mod todo;
 mod unanswered;

@@ -113,41 +113,16 @@ async fn find(member: &dyn Member, id: &ObjectId) -> Result<Option<(ObjectId, Va
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-    use std::time::Duration;
-
-    use karmada_interpreter::Native;
     use serde_json::json;
 
     use super::*;
     use crate::member::Gvk;
     use crate::member::memory::MemoryMember;
+    use crate::reconcile::apply::tests::{config, context, member, value};
     use crate::reconcile::apply::{Known, work};
-    use crate::reconcile::body::ClusterNames;
-    use crate::reconcile::own::Own;
-
-    fn config(name: &str, value: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": value}})
-    }
-
-    fn member() -> MemoryMember {
-        MemoryMember::new("m", 1, Duration::ZERO)
-    }
-
-    static NONE: LazyLock<Own> = LazyLock::new(Own::default);
-    static NAMES: LazyLock<ClusterNames> = LazyLock::new(|| "m".into());
-
-    fn context(member: &MemoryMember) -> Context<'_> {
-        Context { member, interpreter: &Native, cluster: &NAMES, written: &[], named: &[], own: &NONE }
-    }
 
     fn all(manifest: &Value) -> Leaving {
         leaving(std::slice::from_ref(manifest), &[])
-    }
-
-    fn value(member: &MemoryMember, name: &str) -> Option<String> {
-        let object = member.read(&ObjectId::of(&config(name, "")))?;
-        object.pointer("/data/k").and_then(Value::as_str).map(str::to_owned)
     }
 
     #[tokio::test]

@@ -74,7 +74,7 @@ mod tests {
         assert!(!is_whole && told.iter().all(|one| one.resources.is_empty()));
         let (told, is_whole) = enablements(vec![pods; GROUP_VERSIONS + 1]);
         assert!(!is_whole && told.len() == GROUP_VERSIONS);
-        let one = || karmada_api::quantity::Quantity::from_units(1);
+        let one = || karmada_quantity::Quantity::from_units(1);
         let allocatable: ResourceList =
             [("cpu".to_owned(), one()), ("x".repeat(100_000), one()), ("a b".to_owned(), one())].into();
         let told = amounts(ResourceSummary { allocatable, ..ResourceSummary::default() });

@@ -40,7 +40,8 @@ fn hostile(end: &'static str) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn held() -> BTreeMap<String, Held> {
-    let held = |phase| Held { uid: "u2".into(), revision: 2, hash: b"h5"[..].to_vec().into(), phase };
+    let hash = || b"h5"[..].to_vec().into();
+    let held = |phase| Held { uid: "u2".into(), revision: 2, hash: hash(), phase, content: [0; 16] };
     BTreeMap::from([("k1".to_owned(), held(Phase::Desired)), ("other".to_owned(), held(Phase::Removed))])
 }
 
@@ -104,7 +105,10 @@ proptest! {
     #[test]
     fn the_hub_survives_any_agent(frames in prop::collection::vec(hostile("agent"), 0..40), resumed in any::<bool>()) {
         let credit = Some(Credit { messages: 100, bytes: 1 << 20 });
-        let hello = Hello { boot_id: "b".into(), objects: 3, credit, ..Hello::default() };
+        let features = vec!["digests".to_owned()];
+        let digest_seed = vec![1; 16].into();
+        let hello =
+            Hello { boot_id: "b".into(), objects: 3, credit, features, digest_seed, ..Hello::default() };
         let opening = gateway::Opening {
             trust_revision: 0,
             protocol: 1,
@@ -113,7 +117,8 @@ proptest! {
             epoch_seal: bytes::Bytes::new(),
             timeline: 1,
             resumed: resumed.then_some(1),
-        holds_deletes: None,
+            of_our_history: resumed,
+            holds_deletes: None,
             retry_hint: Duration::ZERO,
             hub_clock_ms: 0,
         };

@@ -140,7 +140,10 @@ async fn an_agent_that_takes_nothing_is_given_up_and_delays_nobody() {
         ..Hello::default()
     };
     frames.send(frame::agent(agent_frame::Body::Hello(hello))).await.unwrap();
-    frames.send(frame::agent(agent_frame::Body::Ping(Ping { seq: 1, next_ms: 1000 }))).await.unwrap();
+    frames
+        .send(frame::agent(agent_frame::Body::Ping(Ping { seq: 1, next_ms: 1000, ..Ping::default() })))
+        .await
+        .unwrap();
     let unread = client.connect(ReceiverStream::new(outbound)).await.unwrap();
     assert_eq!(hub.live().len(), 1);
     let noise = |at: u32| -> String {

@@ -1,4 +1,4 @@
-//! A gateway and agents over real TLS and gRPC on loopback, with the hub's ports faked over plain maps and the
+//! A gateway and agents over real TLS on loopback, without HTTP where nothing else is said and over gRPC, with the hub's ports faked over plain maps and the
 //! member in memory. What is waited for is a predicate, with a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,15 +16,18 @@ use karmada_agent::link::dial::{DialError, Tcp, dial};
 use karmada_agent::member::memory::MemoryMember;
 use karmada_agent::member::{Gvk, ObjectId};
 use karmada_agent::{AgentError, Config, LinkView, Parts, run};
+use karmada_bare::{Incoming, Outgoing};
 use karmada_certs::{
     Authority, CertificateRequest, ClientKey, JoinToken, PeerIdentity, Pin, agent_subject, client_config_h2,
     server_config, server_names,
 };
+use karmada_gateway::connection::{Caller, carry};
 use karmada_gateway::fleet::LinkState;
 use karmada_gateway::ports::*;
 use karmada_gateway::{Gateway, Links, Options, Sources};
 use karmada_interpreter::Native;
 use karmada_proto::frame;
+use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{Credit, Hello, Ping, agent_frame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -38,10 +41,14 @@ use tower::Service as _;
 
 #[path = "identities.rs"]
 mod identities;
+#[path = "questions.rs"]
+mod questions;
 #[path = "sessions.rs"]
 mod sessions;
 #[path = "thousands.rs"]
 mod thousands;
+#[path = "transports.rs"]
+mod transports;
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
@@ -124,6 +131,14 @@ impl WorkSource for Fake {
         }
         events.push(WorkEvent::Synced { revision: state.revision });
         Ok(WorkFeed { full_listing: true, events: stream::iter(events).chain(live).boxed() })
+    }
+
+    fn all(&self, cluster: &str) -> Vec<Work> {
+        let own = |state: &State| {
+            let own = state.works.iter().filter(|((owner, _), _)| owner == cluster);
+            own.map(|(_, work)| Work::from_json(1, Bytes::from(work.to_string()).into()).unwrap()).collect()
+        };
+        self.seen(own)
     }
 
     fn holds(&self, cluster: &str, key: &str) -> bool {
@@ -306,10 +321,12 @@ impl Hub {
         let service = karmada_gateway::service::of(&gateway);
         let hour = Duration::from_secs(3600);
         let identity = fake.ca.issue_server(&server_names(None, &[]), hour, Timestamp::now()).unwrap();
-        let tls = server_config(&identity, &[fake.ca.certificate().clone()]).unwrap();
+        let mut tls = server_config(&identity, &[fake.ca.certificate().clone()]).unwrap();
+        tls.alpn_protocols.insert(0, karmada_bare::ALPN.to_vec());
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let accept = tokio::spawn(accept(listener, TlsAcceptor::from(Arc::new(tls)), service));
+        let tls = TlsAcceptor::from(Arc::new(tls));
+        let accept = tokio::spawn(accept(listener, tls, gateway.clone(), service));
         Self { fake, gateway, address, accept }
     }
 
@@ -339,12 +356,13 @@ impl Hub {
 async fn accept(
     listener: TcpListener,
     tls: TlsAcceptor,
+    gateway: Arc<Gateway>,
     service: karmada_proto::v1::fleet_server::FleetServer<karmada_gateway::service::FleetService>,
 ) {
     // The connections end with the hub.
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let (tls, service) = (tls.clone(), service.clone());
+        let (tls, service, gateway) = (tls.clone(), service.clone(), gateway.clone());
         connections.spawn(async move {
             let Ok(stream) = tls.accept(stream).await else { return };
             let peer = stream
@@ -352,6 +370,9 @@ async fn accept(
                 .1
                 .peer_certificates()
                 .and_then(|chain| PeerIdentity::from_der(&chain[0]).ok());
+            if stream.get_ref().1.alpn_protocol() == Some(karmada_bare::ALPN) {
+                return frames(&gateway, peer.unwrap(), stream).await;
+            }
             let service =
                 hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
                     if let Some(peer) = &peer {
@@ -365,6 +386,18 @@ async fn accept(
                 .await;
         });
     }
+}
+
+/// Serves a session without HTTP.
+async fn frames(
+    gateway: &Arc<Gateway>,
+    peer: PeerIdentity,
+    stream: tokio_rustls::server::TlsStream<tokio::net::TcpStream>,
+) {
+    let (reads, writes) = tokio::io::split(stream);
+    let limits = karmada_bare::Limits { first: 64 << 10, then: karmada_proto::MESSAGE_LIMIT };
+    let caller = Caller { peer, from: None, pulse: Pulse::default(), transport: "bare" };
+    let _ = carry(gateway, caller, Incoming::new(reads, limits), Outgoing::new(writes)).await;
 }
 
 /// A running agent.
@@ -402,8 +435,13 @@ fn member(name: &str) -> MemoryMember {
     MemoryMember::new(name, 2, Duration::from_millis(20))
 }
 
+/// How long a state may take to be reached before a test says that it is not. An agent that was without its hub for a
+/// while draws its next dial from up to half a minute, and one that misses draws from twice that, so that less than
+/// this would judge the draw.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 async fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+    let waited = tokio::time::timeout(PATIENCE, async {
         while !reached() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -26,6 +26,17 @@ pub struct Access {
     anonymous: Anonymous,
 }
 
+/// Who is let in beside holders of the hub's own certificates and tokens.
+#[derive(Default)]
+pub struct AccessOptions {
+    /// The headers of a proxy in front that is believed.
+    pub front_proxy: Option<FrontProxy>,
+    /// Other issuers whose tokens are believed.
+    pub issuers: Option<Arc<Issuers>>,
+    /// Where nobody needs a credential.
+    pub anonymous: Anonymous,
+}
+
 impl Access {
     /// A door over the registry's roles and secrets.
     pub fn new(
@@ -47,25 +58,11 @@ impl Access {
         }
     }
 
-    /// The same door, believing the headers of a proxy in front of it.
+    /// The same door, with more credentials that it believes, or fewer callers without any.
     #[must_use]
-    pub fn behind(mut self, proxy: Option<FrontProxy>) -> Self {
-        self.front_proxy = proxy;
-        self
-    }
-
-    /// The same door, believing tokens of other issuers too.
-    #[must_use]
-    pub fn trusting(mut self, issuers: Option<Arc<Issuers>>) -> Self {
-        self.issuers = issuers;
-        self
-    }
-
-    /// The same door, letting nobody in without a credential but there.
-    #[must_use]
-    pub fn open_at(mut self, anonymous: Anonymous) -> Self {
-        self.anonymous = anonymous;
-        self
+    pub fn with(self, options: AccessOptions) -> Self {
+        let AccessOptions { front_proxy, issuers, anonymous } = options;
+        Self { front_proxy, issuers, anonymous, ..self }
     }
 
     /// Whose credential it is; one that is not ours is a 401. `proxy`: the connection's other end is a proxy whose certificate
@@ -137,7 +134,7 @@ impl Access {
     /// `address`.
     pub fn issuer_document(&self, address: &str) -> Value {
         json!({
-            "issuer": crate::tokens::ISSUER, "jwks_uri": format!("https://{address}/openid/v1/jwks"),
+            "issuer": crate::token_claims::ISSUER, "jwks_uri": format!("https://{address}/openid/v1/jwks"),
             "response_types_supported": ["id_token"], "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["ES256"],
         })

@@ -23,9 +23,9 @@ mod reviews;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod tokens;
+mod token_claims;
 
-pub use access::Access;
+pub use access::{Access, AccessOptions};
 pub use authenticate::Authenticator;
 pub use default_roles::{OwnRoles, bootstrap_roles};
 pub use escalation::Escalation;
@@ -36,7 +36,7 @@ pub use rbac::Authorizer;
 pub use reconcile::{Reconciled, reconcile};
 pub use reviews::Reviews;
 pub use rules::Rule;
-pub use tokens::{BoundClaims, Claims, ObjectClaim, ServiceAccountTokens};
+pub use token_claims::{BoundClaims, Claims, ObjectClaim, ServiceAccountTokens};
 
 /// Whether two secrets are equal, in time that depends on their lengths only.
 fn same_secret(a: &[u8], b: &[u8]) -> bool {

@@ -4,9 +4,9 @@
 //! is meant for this API, and the time is right. Keys come from the issuer's discovery document and are fetched anew when those
 //! that are known did not sign a token, every ten seconds at most. Tokens are never logged.
 
+mod cel_mappings;
 mod claims;
 mod configuration;
-mod expressions;
 mod fetched;
 mod keys;
 mod token;
@@ -19,7 +19,7 @@ use karmada_cel::apart;
 use karmada_registry::webhook::{self, Target};
 use karmada_registry::{Clock, User};
 
-use expressions::Expressions;
+use cel_mappings::Expressions;
 use fetched::Fetched;
 use keys::KeySet;
 use token::Unverified;

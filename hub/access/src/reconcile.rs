@@ -82,7 +82,7 @@ async fn ensure(
         };
         let Some(completed) = completed(&live.value(), wanted, retired) else { return Ok(()) };
         let mut change = |_: Option<&Value>| Ok(completed.clone());
-        match registry.update(&definition, &key, &options(), false, &mut change).await {
+        match registry.update(&definition, &key, &options(), &mut change).await {
             Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => {}
             other => return other.map(|_| done.updated += 1),
         }

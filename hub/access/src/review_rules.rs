@@ -52,8 +52,8 @@ pub(super) fn problems(review: &Value, own: bool, local: Option<&str>) -> Vec<Ca
         }
     }
     let (metadata, why) = match local {
-        Some(_) => (shown(review, true), "must be empty except for namespace"),
-        None => (shown(review, false), "must be empty"),
+        Some(_) => (shown(review, &["namespace"]), "must be empty except for namespace"),
+        None => (shown(review, &[]), "must be empty"),
     };
     if let Some(metadata) = metadata {
         all.push(invalid("metadata", &metadata, why));
@@ -73,7 +73,7 @@ pub(super) fn problems(review: &Value, own: bool, local: Option<&str>) -> Vec<Ca
 }
 
 /// The metadata as Go's JSON has it, where there is any beside what the server itself put there.
-fn shown(review: &Value, with_namespace: bool) -> Option<String> {
+fn shown(review: &Value, may: &[&str]) -> Option<String> {
     const ENTRY: [&str; 7] =
         ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     let blank = |value: &Value| match value {
@@ -86,7 +86,7 @@ fn shown(review: &Value, with_namespace: bool) -> Option<String> {
     let metadata = &review["metadata"];
     let said = |field: &&&str| !blank(&metadata[**field]);
     let order = meta::FIELDS.into_iter().filter(|field| *field != "managedFields").collect::<Vec<_>>();
-    if !order.iter().filter(said).any(|field| !(with_namespace && *field == "namespace")) {
+    if !order.iter().filter(said).any(|field| !may.contains(field)) {
         return None;
     }
     let ordered = |value: &Value, order: &[&str]| {

@@ -13,7 +13,7 @@ use karmada_registry::{Attributes, Authorize as _, Registry, User};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
-use crate::tokens::ISSUER;
+use crate::token_claims::ISSUER;
 use crate::{
     Authenticator, Authorizer, BoundClaims, Claims, ObjectClaim, ServiceAccountTokens, review_rules,
 };

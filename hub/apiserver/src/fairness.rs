@@ -6,7 +6,7 @@
 //! none while it lasts. What comes by another door of the port does not pass here.
 
 pub mod classify;
-pub mod keep;
+pub mod controller;
 mod levels;
 mod queue_set;
 

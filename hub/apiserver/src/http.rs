@@ -28,7 +28,7 @@ mod resource_call;
 mod resources;
 mod respond;
 mod room;
-pub(crate) mod scale;
+pub(crate) mod scale_table;
 mod selectors;
 mod subresources;
 mod table;
@@ -329,6 +329,10 @@ impl ApiServer {
             return Err(attributes.forbidden(&user, &decision.reason));
         }
         state.long = attributes.verb == "watch" || connects;
+        if connects {
+            // What is waited for is the other end's work.
+            state.seat = None;
+        }
         if let Some(aggregator) = &self.aggregator
             && let Some(handed) = aggregator.answers(parts.uri.path())
         {

@@ -103,7 +103,7 @@ pub async fn settle(registry: &Registry, port: u16, public: Option<SocketAddr>) 
                 None => Ok(()),
                 Some(new) => {
                     let mut change = |_: Option<&Value>| Ok(new.clone());
-                    registry.update(definition, &key, &options, false, &mut change).await.map(drop)
+                    registry.update(definition, &key, &options, &mut change).await.map(drop)
                 }
             },
         };

@@ -54,13 +54,13 @@ pub struct ServedResource<'a> {
 
 /// The index of OpenAPI v3 documents.
 pub fn openapi_v3_index(catalogue: &Catalogue) -> Bytes {
-    v3_index(&Documents::read(catalogue, false, |_, _| true).served())
+    v3_index(&Documents::outlines(catalogue).served())
 }
 
 /// One OpenAPI v3 document, by its path below `/openapi/v3/`.
 pub fn openapi_v3(catalogue: &Catalogue, path: &str) -> Option<Bytes> {
     let wanted = |group: &str, version: &str| path == format!("apis/{group}/{version}");
-    v3_document(&Documents::read(catalogue, true, wanted).served(), path)
+    v3_document(&Documents::read(catalogue, wanted).served(), path)
 }
 
 /// What ships with the hub.
@@ -146,7 +146,7 @@ pub(crate) fn v2_json(resources: &[ServedResource<'_>], more: &More) -> Bytes {
     out.text(",\"paths\":{");
     let mut components = Components::new(Dialect::V2);
     write_paths(&mut out, resources, Dialect::V2, &mut components);
-    more.paths.iter().for_each(|(path, item)| out.entry(path, item, false));
+    more.paths.iter().for_each(|(path, item)| out.another(path, item));
     out.text("},\"definitions\":{");
     // What both have is alike: Kubernetes' own types.
     let mut own: BTreeSet<String> = BTreeSet::new();
@@ -155,7 +155,7 @@ pub(crate) fn v2_json(resources: &[ServedResource<'_>], more: &More) -> Bytes {
         out.entry(name, schema, first);
     });
     let theirs = more.definitions.iter().filter(|(name, _)| !own.contains(*name));
-    theirs.for_each(|(name, definition)| out.entry(name, definition, false));
+    theirs.for_each(|(name, definition)| out.another(name, definition));
     out.text("}}");
     out.0.into()
 }
@@ -218,10 +218,17 @@ impl Writer {
         let _ = write!(self.0, "{value}");
     }
 
+    /// A member after others.
+    fn another(&mut self, name: &str, value: &(impl std::fmt::Display + ?Sized)) {
+        self.text(",");
+        self.member(name, value);
+    }
+
     fn entry(&mut self, name: &str, value: &(impl std::fmt::Display + ?Sized), first: bool) {
-        if !first {
-            self.text(",");
-        }
+        if first { self.member(name, value) } else { self.another(name, value) }
+    }
+
+    fn member(&mut self, name: &str, value: &(impl std::fmt::Display + ?Sized)) {
         self.json(&Value::String(name.to_owned()));
         self.text(":");
         self.json(value);

@@ -5,18 +5,26 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::names;
 use karmada_api::object;
+use karmada_api::strings::annotations::CONFIRM_REMOVALS;
+use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{events, finalizers};
 use karmada_core::belonging;
 use karmada_core::binding::{self, ClusterWork, Input, WorkError};
+use karmada_core::gates::Gate;
 use karmada_core::targets::Places;
 use serde_json::Value;
 
+use crate::bindings_index::BindingsIndex;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
+use crate::safe_deletes::{Removal, SafeDeletes};
 use crate::shared::{Put, Shared};
+use crate::typed::Turn;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
@@ -33,6 +41,21 @@ pub struct Binding {
     shared: Arc<Shared>,
 }
 
+/// The bindings whose Works wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
+fn waiting_for_a_word(
+    bindings: &BindingsIndex,
+    safe_deletes: &SafeDeletes,
+    turn: &Turn<Cluster>,
+) -> Vec<Key> {
+    let word = |cluster: &Cluster| {
+        let said = cluster.annotation(CONFIRM_REMOVALS).map(str::to_owned);
+        Some((said, cluster.metadata.labels.clone().unwrap_or_default(), cluster.deleting()))
+    };
+    let (before, now) = (turn.before.as_deref().and_then(word), turn.now.as_deref().and_then(word));
+    let waiting = if now == before { Vec::new() } else { safe_deletes.marked(&turn.key.name) };
+    waiting.iter().filter_map(|work| bindings.of_work(work)).collect()
+}
+
 impl Binding {
     /// A controller.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
@@ -40,7 +63,7 @@ impl Binding {
     }
 
     /// What wakes this controller: a binding whose spec or marks changed; a Work of one, its status aside; an override policy, for those that it
-    /// may mean or meant; a cluster that comes, for those that name it.
+    /// may mean or meant; a cluster that comes, for those that name it; a person's word that lets go what waits at a cluster, and what may change who holds it back.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
@@ -56,10 +79,17 @@ impl Binding {
                 == turn.now.as_ref().map(|policy| &policy.spec);
             if same { Vec::new() } else { bindings.to_render(turn) }
         }));
+        sources.push(shared.interpretations(|key, _| Some(key)));
         let bindings = shared.bindings.clone();
         sources.push(shared.clusters.wakes(move |turn| {
             let comes = turn.before.is_none() && turn.now.is_some();
             if comes { bindings.naming(&turn.key.name) } else { Vec::new() }
+        }));
+        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
+        sources.push(shared.clusters.wakes(move |turn| waiting_for_a_word(&bindings, &safe_deletes, turn)));
+        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
+        sources.push(shared.safe_deletes.policies.wakes(move |_| {
+            safe_deletes.all_marked().iter().filter_map(|work| bindings.of_work(work)).collect()
         }));
         sources
     }
@@ -73,6 +103,51 @@ impl Binding {
                 Ok(()) | Err(ApiError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }
+        }
+        Ok(())
+    }
+
+    /// Removes what nobody wants any more, but for what would be too much at once for its site.
+    async fn remove_orphans(&self, works: &[Arc<Object>], places: &Places<'_>) -> Result<(), Error> {
+        for work in works.iter().filter(|work| !work.deleting && places.is_orphan(&work.key.namespace)) {
+            // What must be gone before others come was so decided by whoever wrote the policy.
+            let removal = match places.goes_first(&work.key.namespace) {
+                true => Removal::Goes,
+                false => self.shared.safe_deletes.judge(work, self.staying_beside(work)).await?,
+            };
+            match removal {
+                Removal::Goes => self.remove_works(std::iter::once(work)).await?,
+                Removal::Waits => {}
+                Removal::Held { mark, first } => self.hold(work, &mark, first).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// How many Works stand where this one does, those on their way out aside.
+    async fn staying_beside(&self, work: &Object) -> Result<usize, Error> {
+        let resource = kinds::works(&*self.shared.api)?;
+        let all = self.shared.api.list(&resource, &work.key.namespace).await?;
+        Ok(all.iter().filter(|work| !work.deleting).count())
+    }
+
+    /// Marks a Work that waits for a person, and tells of the first of a site.
+    async fn hold(&self, work: &Object, mark: &str, first: bool) -> Result<(), Error> {
+        let mut marked: Value = work.parse()?;
+        object::set_label(&mut marked, REMOVAL_HELD, mark);
+        let marked = self.shared.api.update(&kinds::works(&*self.shared.api)?, marked).await?;
+        self.shared.safe_deletes.observe(&Change::Applied(marked));
+        let cluster = names::cluster_of_execution_namespace(&work.key.namespace).unwrap_or_default();
+        if first {
+            let message = format!(
+                "changes of placement take more Works from this site at once than its LinkPolicy allows: those that follow wait, and go on \
+                 running there. To see them: kubectl get works -n {} -l {REMOVAL_HELD}. To let go what waits by then: karmadactl confirm \
+                 {cluster} --batch BATCH, with the batch that kubectl get clusterlink {cluster} -o yaml shows as heldRemovals",
+                work.key.namespace
+            );
+            tracing::warn!(cluster, "Works that a change of placement takes wait for a person");
+            let about = Reference::of_cluster(cluster, "");
+            self.shared.recorder.record(&about, EventType::Warning, events::DELETES_HELD, &message);
         }
         Ok(())
     }
@@ -176,7 +251,7 @@ impl Controller for Binding {
         }
         let works = self.shared.works_of(&binding).await?;
         let places = Places::of(&binding);
-        self.remove_works(works.iter().filter(|work| places.is_orphan(&work.key.namespace))).await?;
+        self.remove_orphans(&works, &places).await?;
         if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }
@@ -235,6 +310,7 @@ impl Binding {
             cluster_overrides: &wide,
             overrides: &near,
             interpreter: &*self.shared.interpreter,
+            injects_state: self.shared.gates.enabled(Gate::StatefulFailoverInjection),
         };
         let names = || binding.spec.clusters.iter().map(|target| target.name.as_str()).collect::<Vec<_>>();
         tracing::debug!(namespace = binding.namespace(), binding = binding.name(), clusters = ?names(), "Works of a binding");
@@ -248,5 +324,9 @@ impl Binding {
     }
 }
 
+#[cfg(test)]
+mod evictions;
+#[cfg(test)]
+mod held_removals;
 #[cfg(test)]
 mod tests;

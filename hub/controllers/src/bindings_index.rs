@@ -15,18 +15,24 @@ use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::Placement;
 use karmada_core::overrides;
-use karmada_core::scheduler::concern;
+use karmada_core::scheduler::cluster_changes;
 use karmada_core::scheduler::neighbours::{Groups, Neighbours};
+use karmada_lua::Customization;
 use parking_lot::RwLock;
 use serde::Deserialize;
 
+use crate::dependencies_index::{DependenciesIndex, Metadata};
 use crate::port::{Change, Key, Object};
 use crate::typed::Turn;
 use crate::works_index::binding_id;
 
 /// The index.
 #[derive(Default)]
-pub struct BindingsIndex(RwLock<State>);
+pub struct BindingsIndex {
+    state: RwLock<State>,
+    /// Who depends on what.
+    pub dependencies: Arc<DependenciesIndex>,
+}
 
 #[derive(Default)]
 struct State {
@@ -36,6 +42,10 @@ struct State {
     placements: BTreeMap<Arc<str>, Placed>,
     /// Where workloads are that want to be together, or apart.
     groups: Groups,
+    /// Those that are leaving a cluster.
+    leaving: BTreeSet<Key>,
+    /// Those that are to leave where they are unhealthy.
+    failing_over: BTreeSet<Key>,
 }
 
 /// What is known of one binding.
@@ -56,6 +66,7 @@ struct Seen {
     uid: Arc<str>,
     generation: i64,
     marks: u64,
+    deleting: bool,
 }
 
 /// A placement, and the bindings that look at every cluster by it each time that they are scheduled.
@@ -69,7 +80,16 @@ struct Placed {
 /// What is read of a binding.
 #[derive(Deserialize)]
 struct Read {
+    metadata: Noted,
     spec: BindingSpec,
+}
+
+#[derive(Deserialize)]
+struct Noted {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    finalizers: Vec<String>,
 }
 
 /// What a Work says of whose it is.
@@ -126,35 +146,47 @@ impl BindingsIndex {
     pub fn observe(&self, change: &Change) {
         match change {
             Change::Applied(object) => {
-                let Object { key, uid, generation, marks, .. } = &**object;
-                let seen = Seen { uid: uid.clone(), generation: *generation, marks: *marks };
-                let known = self.0.read().bindings.get(key).is_some_and(|binding| binding.seen == seen);
+                let Object { key, uid, generation, marks, deleting, .. } = &**object;
+                let seen =
+                    Seen { uid: uid.clone(), generation: *generation, marks: *marks, deleting: *deleting };
+                let known = self.state.read().bindings.get(key).is_some_and(|binding| binding.seen == seen);
                 if known && *generation != 0 {
                     return;
                 }
                 // What was written is noted at once; what the watch tells of before that is older.
                 let newer =
                     |binding: &Binding| binding.seen.uid == *uid && binding.seen.generation > *generation;
-                if self.0.read().bindings.get(key).is_some_and(newer) {
+                if self.state.read().bindings.get(key).is_some_and(newer) {
                     return;
                 }
                 match object.parse::<Read>() {
-                    Ok(read) => self.0.write().put(key, seen, binding_id(object), read.spec),
+                    Ok(read) => {
+                        let Noted { annotations, finalizers } = read.metadata;
+                        let labels = Some(&object.labels);
+                        let metadata = Metadata { labels, annotations, finalizers, deleting: *deleting };
+                        self.dependencies.put(key, &metadata, &read.spec);
+                        self.state.write().put(key, seen, binding_id(object), read.spec);
+                    }
                     Err(error) => {
                         tracing::warn!(namespace = &*key.namespace, name = &*key.name, %error, "a binding cannot be read");
-                        self.0.write().remove(key);
+                        self.remove(key);
                     }
                 }
             }
-            Change::Deleted(object) => self.0.write().remove(&object.key),
+            Change::Deleted(object) => self.remove(&object.key),
         }
+    }
+
+    fn remove(&self, key: &Key) {
+        self.state.write().remove(key);
+        self.dependencies.remove(key);
     }
 
     /// The binding whose Work this is. That of an earlier binding concerns the one that has its name now: it may be in its way. Such a Work alone
     /// is read.
     pub fn of_work(&self, work: &Object) -> Option<Key> {
         let id = binding_id(work)?;
-        if let Some(key) = self.0.read().by_id.get(id) {
+        if let Some(key) = self.state.read().by_id.get(id) {
             return Some(key.clone());
         }
         let marked: Marked = work.parse().ok()?;
@@ -164,22 +196,32 @@ impl BindingsIndex {
 
     /// Whether there is such a binding.
     pub fn contains(&self, key: &Key) -> bool {
-        self.0.read().bindings.contains_key(key)
+        self.state.read().bindings.contains_key(key)
+    }
+
+    /// Whether a binding has tasks by which it leaves clusters.
+    pub fn is_leaving(&self, key: &Key) -> bool {
+        self.state.read().leaving.contains(key)
+    }
+
+    /// Whether a binding is to leave where it is unhealthy.
+    pub fn fails_over(&self, key: &Key) -> bool {
+        self.state.read().failing_over.contains(key)
     }
 
     /// How urgently a binding is to be scheduled: 0 where it says nothing.
     pub fn priority(&self, key: &Key) -> i32 {
-        self.0.read().bindings.get(key).map_or(0, |binding| binding.priority)
+        self.state.read().bindings.get(key).map_or(0, |binding| binding.priority)
     }
 
     /// Where the workloads are that a binding wants to be with, or apart from.
     pub fn neighbours(&self, key: &Key, spec: &BindingSpec) -> Neighbours {
-        self.0.read().groups.neighbours(&key.namespace, &key.name, spec)
+        self.state.read().groups.neighbours(&key.namespace, &key.name, spec)
     }
 
     /// The bindings that name a cluster: chosen, required or being left.
     pub fn naming(&self, cluster: &str) -> Vec<Key> {
-        let (wanted, state) = (digest(cluster), self.0.read());
+        let (wanted, state) = (digest(cluster), self.state.read());
         let naming =
             state.bindings.iter().filter(|(_, binding)| binding.clusters.binary_search(&wanted).is_ok());
         naming.map(|(key, _)| key.clone()).collect()
@@ -189,17 +231,29 @@ impl BindingsIndex {
     /// look for clusters such as it was or is.
     pub fn to_schedule(&self, turn: &Turn<Cluster>) -> BTreeSet<Key> {
         let mut keys: BTreeSet<Key> = self.naming(&turn.key.name).into_iter().collect();
-        for placed in self.0.read().placements.values().filter(|placed| !placed.seeking.is_empty()) {
-            if turn.states().any(|cluster| concern::may_use(&placed.placement, cluster)) {
+        for placed in self.state.read().placements.values().filter(|placed| !placed.seeking.is_empty()) {
+            if turn.states().any(|cluster| cluster_changes::may_use(&placed.placement, cluster)) {
                 keys.extend(placed.seeking.iter().cloned());
             }
         }
         keys
     }
 
+    /// The bindings whose templates a customization is asked about, as it was or as it is.
+    pub fn to_interpret(&self, turn: &Turn<Customization>) -> Vec<(Key, ObjectReference)> {
+        let state = self.state.read();
+        let means = |template: &ObjectReference| {
+            turn.states().any(|customization| {
+                customization.kind == template.kind && customization.api_version == template.api_version
+            })
+        };
+        let meant = state.bindings.iter().filter(|(_, binding)| means(&binding.template));
+        meant.map(|(key, binding)| (key.clone(), binding.template.clone())).collect()
+    }
+
     /// The bindings whose Works an override policy may change, as it was or as it is.
     pub fn to_render(&self, turn: &Turn<OverridePolicy>) -> Vec<Key> {
-        let state = self.0.read();
+        let state = self.state.read();
         let meant = state.bindings.iter().filter(|(_, binding)| {
             turn.states().any(|policy| overrides::may_mean(policy, &binding.template))
         });
@@ -211,7 +265,13 @@ impl State {
     fn put(&mut self, key: &Key, seen: Seen, id: Option<&str>, spec: BindingSpec) {
         self.remove(key);
         self.groups.put(&key.namespace, &key.name, &spec);
-        let seeks = concern::seeks_clusters(&spec);
+        if !spec.graceful_eviction_tasks.is_empty() {
+            self.leaving.insert(key.clone());
+        }
+        if spec.failover.as_ref().is_some_and(|failover| failover.application.is_some()) {
+            self.failing_over.insert(key.clone());
+        }
+        let seeks = cluster_changes::seeks_clusters(&spec);
         let clusters = named(&spec);
         let priority = spec.schedule_priority.as_ref().map_or(0, |said| said.priority);
         let placement = spec.placement.and_then(|placement| {
@@ -241,6 +301,8 @@ impl State {
 
     fn remove(&mut self, key: &Key) {
         self.groups.remove(&key.namespace, &key.name);
+        self.leaving.remove(key);
+        self.failing_over.remove(key);
         let Some(binding) = self.bindings.remove(key) else { return };
         if let Some(id) = binding.id.filter(|id| self.by_id.get(id) == Some(key)) {
             self.by_id.remove(&id);
@@ -315,7 +377,7 @@ mod tests {
         let other = turn("m3", Some(cluster("m3", "x")), Some(cluster("m3", "y")));
         assert_eq!(names(index.to_schedule(&other)), ["all", "west"]);
         assert_eq!(names(index.naming("m1")), ["all", "east", "east-too"]);
-        assert_eq!(index.0.read().placements.len(), 3, "what many say is kept once");
+        assert_eq!(index.state.read().placements.len(), 3, "what many say is kept once");
     }
 
     #[test]
@@ -368,7 +430,7 @@ mod tests {
             let object = api.seed(binding(name, &json!({}), &[]));
             index.observe(&Change::Deleted(object));
         }
-        let state = index.0.read();
+        let state = index.state.read();
         assert!(state.bindings.is_empty() && state.by_id.is_empty() && state.placements.is_empty());
     }
 }

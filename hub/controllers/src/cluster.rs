@@ -210,13 +210,8 @@ impl ClusterLife {
     }
 
     fn tell(&self, cluster: &Cluster, kind: EventType, reason: &str, message: &str) {
-        let about = Reference {
-            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
-            kind: "Cluster".to_owned(),
-            namespace: String::new(),
-            name: cluster.name().to_owned(),
-            uid: cluster.metadata.uid.clone().unwrap_or_default(),
-        };
+        let about =
+            Reference::of_cluster(cluster.name(), cluster.metadata.uid.as_deref().unwrap_or_default());
         self.shared.recorder.record(&about, kind, reason, message);
     }
 }

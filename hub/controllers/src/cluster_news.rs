@@ -113,13 +113,7 @@ impl ClusterNews {
             EventType::Warning => tracing::warn!(cluster = name, reason = news.reason, "{}", news.message),
             EventType::Normal => tracing::info!(cluster = name, reason = news.reason, "{}", news.message),
         }
-        let about = Reference {
-            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
-            kind: "Cluster".to_owned(),
-            namespace: String::new(),
-            name: name.to_owned(),
-            uid: uid.to_owned(),
-        };
+        let about = Reference::of_cluster(name, uid);
         self.shared.recorder.record(&about, news.kind, news.reason, &news.message);
     }
 }

@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::PropagationPolicy;
-use karmada_api::strings::events;
+use karmada_api::strings::{annotations, events};
 use karmada_api::{names, object};
-use karmada_core::detector::{self, BindingChange, BindingError, Decision};
+use karmada_core::detector::{
+    self, BindingChange, BindingError, Decision, Parts, Reading, Takeover, activation,
+};
+use karmada_core::gates::Gate;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +25,7 @@ use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
 use crate::port::{ApiError, Change, Key, Propagation, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
-use crate::runner::{Action, Controller, Error};
+use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
 /// How long to wait before looking again for override policies that a policy depends on.
@@ -35,10 +38,11 @@ const REPLACE_WAIT: Duration = Duration::from_millis(500);
 pub struct Detector {
     shared: Arc<Shared>,
     skip: SkipRules,
+    takeover: Takeover,
     makers: Makers,
 }
 
-/// Who makes something of a binding and its template: a change of a template that leaves its binding as it is concerns them all the same.
+/// Queues of the controllers that read a binding's template, to be woken where a template changes and its binding does not.
 pub struct Makers {
     /// The queue of who makes Works.
     pub works: Arc<Queue<Key>>,
@@ -50,8 +54,18 @@ pub struct Makers {
 
 impl Detector {
     /// A detector that skips what `skip` says.
-    pub fn new(shared: Arc<Shared>, skip: SkipRules, makers: Makers) -> Arc<Self> {
-        Arc::new(Detector { shared, skip, makers })
+    pub fn new(shared: Arc<Shared>, skip: SkipRules, takeover: Takeover, makers: Makers) -> Arc<Self> {
+        Arc::new(Detector { shared, skip, takeover, makers })
+    }
+
+    /// A changed customization wakes the templates of its kind that have bindings: their replicas may be others.
+    pub fn interpretations(shared: &Shared) -> Source<TemplateKey> {
+        let api = shared.api.clone();
+        shared.interpretations(move |_, template| {
+            let resource = api.resource_of(&template.api_version, &template.kind)?;
+            let key = Key { namespace: template.namespace.into(), name: template.name.into() };
+            Some(TemplateKey { resource, key })
+        })
     }
 
     /// Fills the queue from every kind that may be propagated, until told to stop: what wakes this controller.
@@ -110,7 +124,12 @@ impl Detector {
             }
         };
         let mut template = template;
-        if !detector::claim(&mut template, policy) {
+        let mut changed = detector::claim(&mut template, policy);
+        if activation::is_lazy(policy) || object::annotation(&template, annotations::LAZILY_SEEN).is_some() {
+            let binding = self.binding_of(&template).await?;
+            changed |= activation::mark_waiting(&mut template, policy, binding.as_ref());
+        }
+        if !changed {
             return self.write_binding(&template, policy, priority).await;
         }
         // Side by side: both say the same, and whichever fails is done again.
@@ -120,6 +139,49 @@ impl Detector {
         );
         claimed?;
         bound
+    }
+
+    async fn binding_of(&self, template: &Value) -> Result<Option<ResourceBinding>, Error> {
+        let namespace = object::namespace(template);
+        let resource = kinds::bindings(&*self.shared.api, namespace)?;
+        let name = names::binding_name(object::kind(template), object::name(template));
+        fetch::get(&*self.shared.api, &resource, namespace, &name).await
+    }
+
+    /// The same, where the policy takes the template from another.
+    async fn taken_over(
+        &self,
+        at: &TemplateKey,
+        template: Value,
+        policy: &PropagationPolicy,
+        from: &PropagationPolicy,
+    ) -> Result<Action, Error> {
+        let about = Reference::of(&template);
+        let outcome = self.claimed(at, template, policy).await;
+        let path = |policy: &PropagationPolicy| names::namespaced_key(policy.namespace(), policy.name());
+        let (by, from) = (path(policy), path(from));
+        match &outcome {
+            Ok(_) => {
+                let message = format!("policy {by} took the resource over from {from}");
+                self.shared.recorder.record(
+                    &about,
+                    EventType::Normal,
+                    events::PREEMPT_POLICY_SUCCEED,
+                    &message,
+                );
+            }
+            Err(Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_))) => {}
+            Err(error) => {
+                let message = format!("policy {by} could not take the resource over from {from}: {error}");
+                self.shared.recorder.record(
+                    &about,
+                    EventType::Warning,
+                    events::PREEMPT_POLICY_FAILED,
+                    &message,
+                );
+            }
+        }
+        outcome
     }
 
     async fn write_binding(
@@ -132,9 +194,13 @@ impl Detector {
         let namespace = object::namespace(template);
         let resource = kinds::bindings(api, namespace)?;
         let name = names::binding_name(object::kind(template), object::name(template));
-        let existing: Option<ResourceBinding> = fetch::get(api, &resource, namespace, &name).await?;
-        let change =
-            detector::binding(template, policy, existing.as_ref(), &*self.shared.interpreter, priority);
+        let existing = self.binding_of(template).await?;
+        let apart = self.shared.gates.enabled(Gate::MultiplePodTemplatesScheduling);
+        let reading = Reading {
+            interpreter: &*self.shared.interpreter,
+            parts: if apart { Parts::Apart } else { Parts::Together },
+        };
+        let change = detector::binding(template, policy, existing.as_ref(), reading, priority);
         let written = match change {
             Ok(BindingChange::Nothing) => {
                 let key = Key { namespace: namespace.into(), name: name.into() };
@@ -251,9 +317,9 @@ impl Controller for Detector {
         };
         let near = self.shared.policies.all(&at.key.namespace);
         let wide = self.shared.policies.all("");
-        let decision = detector::decide(&template, &near, &wide, &self.skip);
+        let decision = detector::decide(&template, &near, &wide, &self.skip, self.takeover);
         let policy = match &decision {
-            Decision::Claimed(policy) => policy.name(),
+            Decision::Claimed(policy) | Decision::TakenOver(policy, _) => policy.name(),
             _ => "none",
         };
         tracing::debug!(
@@ -266,6 +332,7 @@ impl Controller for Detector {
         match decision {
             Decision::Leave => Ok(Action::Done),
             Decision::Claimed(policy) => self.claimed(at, template.clone(), policy).await,
+            Decision::TakenOver(policy, from) => self.taken_over(at, template.clone(), policy, from).await,
             Decision::Waits => self.waits(at, template.clone()).await,
         }
     }

@@ -29,6 +29,11 @@ pub mod kinds {
         must(api, "work.karmada.io/v1alpha1", "Work")
     }
 
+    /// `config.karmada.io` ResourceInterpreterCustomization.
+    pub fn customizations(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "config.karmada.io/v1alpha1", "ResourceInterpreterCustomization")
+    }
+
     /// Core Namespace.
     pub fn namespaces(api: &dyn Api) -> Result<Resource, Error> {
         must(api, "v1", "Namespace")
@@ -44,6 +49,26 @@ pub mod kinds {
     pub fn policies(api: &dyn Api, namespace: &str) -> Result<Resource, Error> {
         let kind = if namespace.is_empty() { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
         must(api, "policy.karmada.io/v1alpha1", kind)
+    }
+
+    /// `policy.karmada.io` FederatedResourceQuota.
+    pub fn quotas(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "policy.karmada.io/v1alpha1", "FederatedResourceQuota")
+    }
+
+    /// `policy.karmada.io` ClusterTaintPolicy.
+    pub fn taint_policies(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "policy.karmada.io/v1alpha1", "ClusterTaintPolicy")
+    }
+
+    /// `edge.karmada.io` LinkPolicy.
+    pub fn link_policies(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "edge.karmada.io/v1alpha1", "LinkPolicy")
+    }
+
+    /// `remedy.karmada.io` Remedy.
+    pub fn remedies(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "remedy.karmada.io/v1alpha1", "Remedy")
     }
 
     /// OverridePolicy, or ClusterOverridePolicy for the empty namespace.

@@ -1,30 +1,43 @@
 //! Thin reconcile shells, one file each, named as in Karmada: they read through [`port::Api`], ask `karmada-core` what
 //! should be, and write the difference.
 
+pub mod application_failover;
 pub mod binding;
 mod bindings_index;
 mod claims_index;
 pub mod cluster;
 pub mod cluster_news;
+pub mod cluster_taint_policy;
+pub mod cron_federated_hpa;
+pub mod customizations;
+pub mod dependencies;
+mod dependencies_index;
 pub mod detector;
 mod enablements;
-pub mod events;
+pub mod estimator;
+pub mod eviction_loops;
+mod evictions;
 pub mod execution;
+pub mod federated_resource_quota_status;
+pub mod federated_resource_quota_sync;
 pub mod fetch;
-pub mod informer;
-pub mod kube_controller_manager;
+pub mod graceful_eviction;
 mod names_index;
 pub mod namespace;
+pub mod no_execute;
+pub mod placement_review;
 pub mod policy;
-pub mod port;
 pub mod propagation;
-pub mod queue;
+mod quota_works_index;
+pub mod remedy;
 #[cfg(test)]
 mod rig;
-pub mod runner;
+mod safe_deletes;
 pub mod scheduler;
 pub mod shared;
 pub mod status;
-mod typed;
-pub mod workqueues;
+pub mod workload_rebalancer;
 mod works_index;
+
+use karmada_controller_runtime::typed;
+pub use karmada_controller_runtime::{events, informer, port, queue, runner, workqueues};

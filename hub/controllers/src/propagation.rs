@@ -8,23 +8,37 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use karmada_core::cluster::Grace;
+use karmada_core::detector::Takeover;
+use karmada_core::gates::Gate;
 use karmada_core::skip::SkipRules;
 use tokio_util::sync::CancellationToken;
 
+use crate::application_failover::ApplicationFailover;
 use crate::binding::Binding;
 use crate::cluster::{ClusterLife, ContactSource};
 use crate::cluster_news::ClusterNews;
+use crate::cluster_taint_policy::ClusterTaintPolicies;
+use crate::cron_federated_hpa::CronFederatedHPAs;
+use crate::dependencies::{Dependencies, Followers};
 use crate::detector::{Detector, Makers};
+use crate::estimator::Estimator;
+use crate::eviction_loops::LifecycleOptions;
 use crate::execution::Execution;
+use crate::federated_resource_quota_status::FederatedResourceQuotaStatusController;
+use crate::federated_resource_quota_sync::FederatedResourceQuotaSync;
+use crate::graceful_eviction::GracefulEviction;
 use crate::informer::Informers;
 use crate::namespace::NamespaceSync;
+use crate::no_execute::NoExecuteTaints;
 use crate::policy::Policy;
 use crate::port::{Key, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
+use crate::remedy::Remedies;
 use crate::runner::{self, Controller, Error, Source};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 use crate::status::BindingStatus;
+use crate::workload_rebalancer::Rebalancers;
 
 /// Reconciles of one controller under way at once.
 const WORKERS: usize = 4;
@@ -32,12 +46,21 @@ const WORKERS: usize = 4;
 /// Reports of the sites of one binding mostly come together: within this they make one write of its status.
 const STATUS_SETTLES: Duration = Duration::from_millis(250);
 
+/// How the loops are to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoopOptions {
+    /// How workloads leave clusters.
+    pub lifecycle: LifecycleOptions,
+}
+
 /// What is known of the fleet's agents.
 pub struct Agents {
     /// Who knows of their links.
     pub contacts: Arc<dyn ContactSource>,
     /// The cluster controller's queue, which is filled when one connects or is lost.
     pub clusters: Arc<Queue<Key>>,
+    /// Who asks them for exact room; none, where the clusters' summaries are to do.
+    pub estimator: Option<Arc<dyn Estimator>>,
 }
 
 /// Takes in what there is; the loops, each to be run until it ends.
@@ -45,6 +68,7 @@ pub async fn loops(
     informers: &Informers,
     shared: &Arc<Shared>,
     agents: Agents,
+    options: LoopOptions,
     stop: &CancellationToken,
 ) -> Result<Vec<BoxFuture<'static, ()>>, Error> {
     shared.load(informers).await?;
@@ -52,12 +76,20 @@ pub async fn loops(
     let (works, statuses): (Arc<Queue<Key>>, Arc<Queue<Key>>) = Default::default();
     let templates: Arc<Queue<TemplateKey>> = Arc::default();
     let makers = Makers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES };
-    let detector = Detector::new(shared.clone(), SkipRules::default(), makers);
+    let takeover = match shared.gates.enabled(Gate::PropagationPolicyPreemption) {
+        true => Takeover::AsPoliciesSay,
+        false => Takeover::Never,
+    };
+    let detector = Detector::new(shared.clone(), SkipRules::default(), takeover, makers);
     let wakes = detector.clone().wakes(informers.clone(), templates.clone(), stop.clone());
     loops.all.push(Box::pin(wakes));
-    loops.add(detector, templates.clone(), Vec::new());
+    loops.add(detector, templates.clone(), vec![Detector::interpretations(shared)]);
     loops.add(Policy::new(shared.clone(), templates), Arc::<Queue<_>>::default(), Policy::wakes(shared));
-    let scheduler = Scheduler::new(shared.clone());
+    loops.dependencies(
+        shared,
+        Followers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES },
+    );
+    let scheduler = Scheduler::new(shared.clone(), agents.estimator.clone());
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
     loops.add(Binding::new(shared.clone()), works, Binding::wakes(shared));
@@ -73,6 +105,9 @@ pub async fn loops(
     );
     let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
     loops.add(namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
+    loops.quotas(shared);
+    loops.add(CronFederatedHPAs::new(shared.clone()), Arc::<Queue<_>>::default(), CronFederatedHPAs::wakes());
+    loops.lifecycle(shared, &options.lifecycle);
     Ok(loops.all)
 }
 
@@ -83,6 +118,45 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
+    /// The loop by which what a template refers to goes where the template goes.
+    fn dependencies(&mut self, shared: &Arc<Shared>, followers: Followers) {
+        let (distributor, queue) = (Dependencies::new(shared.clone()), Arc::<Queue<Key>>::default());
+        let (informers, stop) = (self.informers.clone(), self.stop.clone());
+        self.all.push(Box::pin(distributor.clone().hears(informers, queue.clone(), followers, stop)));
+        self.add(distributor, queue, Dependencies::wakes(shared));
+    }
+
+    /// The loops by which clusters are given quotas, and what is used of them is told.
+    fn quotas(&mut self, shared: &Arc<Shared>) {
+        let sync = FederatedResourceQuotaSync::new(shared.clone());
+        self.add(sync, Arc::<Queue<_>>::default(), FederatedResourceQuotaSync::wakes(shared));
+        let wakes = FederatedResourceQuotaStatusController::wakes(shared, STATUS_SETTLES);
+        let status = FederatedResourceQuotaStatusController::new(shared.clone());
+        self.add(status, Arc::<Queue<_>>::default(), wakes);
+    }
+
+    /// The loops by which workloads leave clusters, clusters are tainted and remedied, and workloads are placed anew.
+    fn lifecycle(&mut self, shared: &Arc<Shared>, options: &LifecycleOptions) {
+        let gates = &shared.gates;
+        if gates.enabled(Gate::GracefulEviction) {
+            let eviction = GracefulEviction::new(shared.clone(), options.graceful_timeout);
+            self.add(eviction, Arc::<Queue<_>>::default(), GracefulEviction::wakes(shared));
+        }
+        if options.evicts_for_taints(gates) {
+            let rules = options.rules(gates);
+            let taints = NoExecuteTaints::new(shared.clone(), rules, options.evictions_per_second);
+            self.add(taints, Arc::<Queue<_>>::default(), NoExecuteTaints::wakes(shared));
+        }
+        if gates.enabled(Gate::Failover) {
+            let policies = ClusterTaintPolicies::new(shared.clone());
+            self.add(policies, Arc::<Queue<_>>::default(), ClusterTaintPolicies::wakes(shared));
+        }
+        let failover = ApplicationFailover::new(shared.clone());
+        self.add(failover, Arc::<Queue<_>>::default(), ApplicationFailover::wakes(shared));
+        self.add(Remedies::new(shared.clone()), Arc::<Queue<_>>::default(), Remedies::wakes(shared));
+        self.add(Rebalancers::new(shared.clone()), Arc::<Queue<_>>::default(), Rebalancers::wakes());
+    }
+
     fn add<C: Controller, Q: WorkQueue<C::Key>>(
         &mut self,
         controller: Arc<C>,
@@ -95,5 +169,11 @@ impl Loops<'_> {
     }
 }
 
+#[cfg(test)]
+mod dependencies;
+#[cfg(test)]
+mod evictions;
+#[cfg(test)]
+mod running;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_core::cluster::Contact;
-use karmada_interpreter::Chain;
+use karmada_core::gates::FeatureGates;
 use serde_json::{Value, json};
 
 use crate::cluster::ContactSource;
@@ -53,10 +53,16 @@ impl Rig {
 
     /// One over a state that is there.
     pub async fn over(api: Arc<FakeApi>) -> Self {
+        Rig::started(api, "2026-05-01T12:00:00Z", FeatureGates::default()).await
+    }
+
+    /// One over a state that is there, at this moment and with these gates.
+    pub async fn started(api: Arc<FakeApi>, now: &str, gates: FeatureGates) -> Self {
         let port: Arc<dyn Api> = api.clone();
-        let clock: Clock = Arc::new(|| "2026-05-01T12:00:00Z".parse().unwrap());
+        let now: Timestamp = now.parse().unwrap();
+        let clock: Clock = Arc::new(move || now);
         let recorder = Recorder::new(port.clone(), "test", clock.clone());
-        let shared = Shared::new(port, Arc::new(Chain::default()), clock, recorder);
+        let shared = Shared::gated(port, clock, recorder, gates);
         let informers = Informers::from(api.clone());
         shared.load(&informers).await.unwrap();
         Rig { api, shared, informers }

@@ -5,11 +5,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karmada_api::binding::{ResourceBinding, TargetCluster};
+use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
+use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
-use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, concern, told};
+use karmada_core::gates::Gate;
+use karmada_core::scheduler::estimator_answers::{self, Exact};
+use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_changes, told};
 use parking_lot::Mutex;
 
+use crate::estimator::Estimator;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change, Key, Resource};
@@ -17,8 +22,10 @@ use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
 mod binding_queue;
+mod reservations;
 
 use self::binding_queue::BindingQueue;
+use self::reservations::Reservations;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
@@ -31,23 +38,41 @@ pub struct Scheduler {
     shared: Arc<Shared>,
     /// Bindings that found no place the last time: any cluster may be the one.
     unplaced: Mutex<BTreeSet<Key>>,
+    reservations: Reservations,
+    estimator: Option<Arc<dyn Estimator>>,
 }
 
 impl Scheduler {
-    /// A scheduler.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Scheduler { shared, unplaced: Mutex::default() })
+    /// Whether groups of workloads are looked at (gate `WorkloadAffinity`).
+    fn looks_at_groups(&self) -> bool {
+        self.shared.gates.enabled(Gate::WorkloadAffinity)
+    }
+
+    /// The clusters that its groups leave to a binding.
+    fn neighbours(&self, key: &Key, spec: &BindingSpec) -> Neighbours {
+        if self.looks_at_groups() {
+            self.shared.bindings.neighbours(key, spec)
+        } else {
+            Neighbours::default()
+        }
+    }
+
+    /// A scheduler, which goes by what an estimator says beside what clusters report.
+    pub fn new(shared: Arc<Shared>, estimator: Option<Arc<dyn Estimator>>) -> Arc<Self> {
+        let reservations = Reservations::new(shared.gates.enabled(Gate::SchedulingOvercommitProtection));
+        Arc::new(Scheduler { shared, unplaced: Mutex::default(), reservations, estimator })
     }
 
     /// What wakes this controller: a binding whose spec or marks changed; and where a cluster came, went or changed in a way that
-    /// placement can see, those whom it concerns, and those that have no place.
+    /// placement can see, those whom it concerns, and those that have no place; a quota, or what is used of it, for those of its namespace that
+    /// have no place.
     pub fn wakes(self: &Arc<Self>) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let scheduler = self.clone();
         sources.push(self.shared.clusters.wakes(move |turn| {
             if let (Some(before), Some(now)) = (&turn.before, &turn.now)
-                && !concern::differs(before, now)
+                && !cluster_changes::matters_to_placement(before, now)
             {
                 return Vec::new();
             }
@@ -55,6 +80,23 @@ impl Scheduler {
             keys.extend(scheduler.unplaced.lock().iter().cloned());
             keys.into_iter().collect()
         }));
+        if self.shared.gates.enabled(Gate::FederatedQuotaEnforcement) {
+            let scheduler = self.clone();
+            sources.push(self.shared.quotas.wakes(move |turn| {
+                let unplaced = scheduler.unplaced.lock();
+                unplaced.iter().filter(|key| key.namespace == turn.key.namespace).cloned().collect()
+            }));
+        }
+        if self.reservations.are_kept() {
+            sources.extend(KINDS.iter().map(|kind| {
+                let scheduler = self.clone();
+                // It wakes nobody: what has no room is looked at from time to time.
+                Source::new(BINDING_API, kind, move |change| {
+                    scheduler.reservations.hear(change);
+                    Vec::new()
+                })
+            }));
+        }
         sources
     }
 
@@ -73,6 +115,24 @@ impl Scheduler {
         }
     }
 
+    /// What the agents say whom the decision depends on.
+    async fn exact(&self, input: &Input<'_, Arc<Cluster>>) -> Exact {
+        let Some(estimator) = &self.estimator else { return Exact::new() };
+        let asked = estimator_answers::asked(input);
+        if asked.is_empty() {
+            return Exact::new();
+        }
+        let answers = estimator.room(&asked, input.binding.spec.replica_requirements.as_ref()).await;
+        let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {
+            Ok(room) => Some((cluster, room)),
+            Err(why) => {
+                tracing::debug!(cluster, why, "its summary says how much room there is");
+                None
+            }
+        });
+        said.collect()
+    }
+
     /// Writes where the binding goes, and what came of it; where the hub does not take the first, that is what came of it.
     async fn carry_out(
         &self,
@@ -86,6 +146,9 @@ impl Scheduler {
         if let Some(wanted) = scheduler::apply(&binding, &decision) {
             match api.update(resource, fetch::to_value(&wanted)?).await {
                 Ok(written) => {
+                    if let Outcome::Scheduled(targets) = &decision.outcome {
+                        self.reservations.placed(&binding, targets);
+                    }
                     binding = written.parse()?;
                     // At once, not when the watch tells: the next of its group looks where this one is.
                     self.shared.bindings.observe(&Change::Applied(written));
@@ -135,21 +198,7 @@ impl Scheduler {
     }
 
     fn tell(&self, binding: &ResourceBinding, decision: &Decision) {
-        let resource = &binding.spec.resource;
-        let template = Reference {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-            namespace: resource.namespace.clone(),
-            name: resource.name.clone(),
-            uid: resource.uid.clone(),
-        };
-        let own = Reference {
-            api_version: binding.api_version.clone(),
-            kind: binding.kind.clone(),
-            namespace: binding.namespace().to_owned(),
-            name: binding.name().to_owned(),
-            uid: binding.metadata.uid.clone().unwrap_or_default(),
-        };
+        let (own, template) = (Reference::of_binding(binding), Reference::of_template(binding));
         for (placed, message) in told::events(binding, decision) {
             let (kind, reason) = if placed {
                 (EventType::Normal, events::SCHEDULE_BINDING_SUCCEED)
@@ -177,19 +226,31 @@ impl Controller for Scheduler {
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Some(binding) = found.filter(|b| b.metadata.deletion_timestamp.is_none()) else {
             self.note(key, true);
+            self.reservations.remove(key);
             return Ok(Action::Done);
         };
         let clusters = self.shared.clusters.all("");
-        let decision = scheduler::schedule(&Input {
+        let mut input = Input {
             binding: &binding,
             clusters: &clusters,
             scheduler: DEFAULT_SCHEDULER,
-            neighbours: self.shared.bindings.neighbours(key, &binding.spec),
-        });
+            neighbours: self.neighbours(key, &binding.spec),
+            taken: self.reservations.taken(),
+            exact: Exact::new(),
+        };
+        if self.estimator.is_some() {
+            input.exact = self.exact(&input).await;
+            // What others placed while agents were asked counts.
+            input.neighbours = self.neighbours(key, &binding.spec);
+            input.taken = self.reservations.taken();
+        }
+        let decision = scheduler::schedule(&input);
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
-        let in_groups = binding.spec.workload_affinity_groups.is_some();
+        let in_groups = self.looks_at_groups() && binding.spec.workload_affinity_groups.is_some();
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
         let outcome = self.carry_out(&resource, binding, decision).await?.outcome;
+        // Also where the hub did not take what was decided: a quota that is raised then wakes it.
+        self.note(key, !matches!(outcome, Outcome::Failed(_)));
         match (outcome.retry(), &outcome) {
             (Retry::ForRoom, _) => Ok(Action::AwaitRoom),
             // Its group may move, which no cluster tells of.

@@ -5,25 +5,33 @@
 
 use std::sync::Arc;
 
-use karmada_api::binding::ResourceBinding;
+use karmada_api::binding::{ObjectReference, ResourceBinding};
 use karmada_api::cluster::Cluster;
+use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
+use karmada_api::remedy::Remedy;
+use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_api::work::Work;
 use karmada_core::binding;
+use karmada_core::gates::FeatureGates;
 use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;
+use karmada_lua::Customization;
 use parking_lot::Mutex;
 
 use crate::bindings_index::BindingsIndex;
 use crate::claims_index::ClaimsIndex;
+use crate::customizations::{self, Customizations};
 use crate::enablements::Enablements;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
 use crate::informer::{Hearing, Informers, Notice};
 use crate::names_index::Names;
-use crate::port::{Api, ApiError, Change, Object, Resource};
-use crate::runner::{Clock, Error};
+use crate::port::{Api, ApiError, Change, Key, Object, Resource};
+use crate::quota_works_index::QuotaWorksIndex;
+use crate::runner::{Clock, Error, Source};
+use crate::safe_deletes::SafeDeletes;
 use crate::typed::Typed;
 use crate::works_index::WorksIndex;
 
@@ -47,14 +55,20 @@ pub enum Put {
 pub struct Shared {
     /// The hub.
     pub api: Arc<dyn Api>,
-    /// Who knows the kinds.
+    /// Who knows the kinds: what the customizations say now, and what is known without them.
     pub interpreter: Arc<dyn Interpreter>,
+    /// The customizations behind it.
+    pub customized: Arc<Customizations>,
+    /// Every ResourceInterpreterCustomization.
+    pub customizations: Arc<Typed<Customization>>,
     /// The present.
     pub clock: Clock,
     /// Events of the controllers of templates and bindings.
     pub recorder: Arc<Recorder>,
     /// Works by binding.
     pub works: Arc<WorksIndex>,
+    /// Works by FederatedResourceQuota.
+    pub quota_works: Arc<QuotaWorksIndex>,
     /// Bindings by whom they concern.
     pub bindings: Arc<BindingsIndex>,
     /// Templates by the policy that claimed them.
@@ -65,33 +79,56 @@ pub struct Shared {
     pub policies: Arc<Typed<PropagationPolicy>>,
     /// OverridePolicies by namespace; ClusterOverridePolicies have none.
     pub overrides: Arc<Typed<OverridePolicy>>,
+    /// Every ClusterTaintPolicy.
+    pub taint_policies: Arc<Typed<ClusterTaintPolicy>>,
+    /// FederatedResourceQuotas by namespace.
+    pub quotas: Arc<Typed<FederatedResourceQuota>>,
+    /// Every Remedy.
+    pub remedies: Arc<Typed<Remedy>>,
+    /// What changes of placement take from sites, and the LinkPolicies that bound it.
+    pub safe_deletes: Arc<SafeDeletes>,
     /// Names of namespaces that templates are in.
     pub namespaces: Arc<Names>,
+    /// Which capabilities are on.
+    pub gates: FeatureGates,
     hearings: Mutex<Vec<Hearing>>,
 }
 
 impl Shared {
+    /// With all gates as they are by themselves. Nothing is known before [`Shared::load`].
+    pub fn new(api: Arc<dyn Api>, clock: Clock, recorder: Arc<Recorder>) -> Arc<Self> {
+        Shared::gated(api, clock, recorder, FeatureGates::default())
+    }
+
     /// Nothing is known before [`Shared::load`].
-    pub fn new(
-        api: Arc<dyn Api>,
-        interpreter: Arc<dyn Interpreter>,
-        clock: Clock,
-        recorder: Arc<Recorder>,
-    ) -> Arc<Self> {
+    pub fn gated(api: Arc<dyn Api>, clock: Clock, recorder: Arc<Recorder>, gates: FeatureGates) -> Arc<Self> {
+        let customized = Arc::new(Customizations::new(clock.clone()));
+        let customizations: Arc<Typed<Customization>> = Arc::default();
+        let observed = customized.clone();
+        customizations.listen(move |turn| observed.observe(turn));
         let enablements = Enablements::default();
         let share = move |cluster: &mut Cluster| enablements.share(&mut cluster.status.api_enablements);
+        let clusters = Arc::new(Typed::compacted(share));
         Arc::new(Shared {
+            safe_deletes: SafeDeletes::new(clusters.clone(), clock.clone()),
             api,
-            interpreter,
+            interpreter: customized.interpreter(),
+            customized,
+            customizations,
             clock,
             recorder,
             works: Arc::default(),
+            quota_works: Arc::default(),
             bindings: Arc::default(),
             claims: Arc::default(),
-            clusters: Arc::new(Typed::compacted(share)),
+            clusters,
             policies: Arc::default(),
             overrides: Arc::default(),
+            taint_policies: Arc::default(),
+            quotas: Arc::default(),
+            remedies: Arc::default(),
             namespaces: Arc::default(),
+            gates,
             hearings: Mutex::default(),
         })
     }
@@ -105,9 +142,23 @@ impl Shared {
             hearings.push(informers.hear(&resource, Notice::All, observe));
         };
         let (works, clusters, names) = (self.works.clone(), self.clusters.clone(), self.namespaces.clone());
-        feed(kinds::works(api)?, Box::new(move |change| works.observe(change)));
+        let customizations = self.customizations.clone();
+        feed(kinds::customizations(api)?, Box::new(move |change| customizations.observe(change)));
+        let (quotas, quota_works) = (self.quotas.clone(), self.quota_works.clone());
+        let (safe_deletes, link_policies) = (self.safe_deletes.clone(), self.safe_deletes.policies.clone());
+        let observe = move |change: &Change| {
+            works.observe(change);
+            quota_works.observe(change);
+            safe_deletes.observe(change);
+        };
+        feed(kinds::link_policies(api)?, Box::new(move |change| link_policies.observe(change)));
+        feed(kinds::works(api)?, Box::new(observe));
+        feed(kinds::quotas(api)?, Box::new(move |change| quotas.observe(change)));
         feed(kinds::clusters(api)?, Box::new(move |change| clusters.observe(change)));
         feed(kinds::namespaces(api)?, Box::new(move |change| names.observe(change)));
+        let (taints, remedies) = (self.taint_policies.clone(), self.remedies.clone());
+        feed(kinds::taint_policies(api)?, Box::new(move |change| taints.observe(change)));
+        feed(kinds::remedies(api)?, Box::new(move |change| remedies.observe(change)));
         for namespace in ["any", ""] {
             let bindings = self.bindings.clone();
             feed(kinds::bindings(api, namespace)?, Box::new(move |change| bindings.observe(change)));
@@ -121,6 +172,18 @@ impl Shared {
         }
         self.hearings.lock().extend(hearings);
         Ok(())
+    }
+
+    /// Wakes what is to be interpreted anew when a customization changes: each binding of its kind, with the binding's template.
+    pub fn interpretations<K: 'static>(
+        &self,
+        wake: impl Fn(Key, ObjectReference) -> Option<K> + Send + Sync + 'static,
+    ) -> Source<K> {
+        let bindings = self.bindings.clone();
+        self.customizations.wakes(move |turn| {
+            let meant = if customizations::concerns(turn) { bindings.to_interpret(turn) } else { Vec::new() };
+            meant.into_iter().filter_map(|(key, template)| wake(key, template)).collect()
+        })
     }
 
     /// The Works that carry a binding's id, as they lie in the cache. The hub gave the id, and nobody else can: see its gates.
@@ -180,6 +243,7 @@ impl Shared {
                 let created = self.api.create(&resource, fetch::to_value(wanted)?).await?;
                 // At once, not when the watch tells: a binding that ends now must find it.
                 self.works.observe(&Change::Applied(created.clone()));
+                self.quota_works.observe(&Change::Applied(created.clone()));
                 // And where it went before this was told, the watch has told that already.
                 let now = self.api.get(&resource, &created.key.namespace, &created.key.name).await;
                 if matches!(now, Err(ApiError::NotFound(_))) {

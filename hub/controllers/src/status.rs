@@ -49,12 +49,14 @@ impl From<Report> for Work {
     }
 }
 
-/// Everything that a binding's status and its template's are made of, as it was seen: revisions, and a digest of the Works.
+/// Everything that a binding's status and its template's are made of, as it was seen: revisions, a digest of the Works, and how many
+/// changes of customizations there were.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     binding: u64,
     template: u64,
     works: u64,
+    customized: u64,
 }
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
@@ -81,22 +83,12 @@ impl BindingStatus {
             bindings.of_work(work).into_iter().collect()
         });
         sources.push(works.settling(settle));
+        sources.push(shared.interpretations(|key, _| Some(key)).settling(settle));
         sources
     }
 
     fn warn(&self, template: &Reference, why: &str) {
         self.shared.recorder.record(template, EventType::Warning, events::AGGREGATE_STATUS_FAILED, why);
-    }
-}
-
-fn template_of(binding: &ResourceBinding) -> Reference {
-    let template = &binding.spec.resource;
-    Reference {
-        api_version: template.api_version.clone(),
-        kind: template.kind.clone(),
-        namespace: template.namespace.clone(),
-        name: template.name.clone(),
-        uid: template.uid.clone(),
     }
 }
 
@@ -118,8 +110,11 @@ impl Controller for BindingStatus {
         };
         // Taken before anything else is read: what comes meanwhile is then looked at.
         let works = binding_id(&found).map_or(0, |id| self.shared.works.digest(id));
+        let customized = self.shared.customized.version();
         let before = self.settled.lock().get(key).copied();
-        let same = before.filter(|seen| seen.binding == found.revision && seen.works == works);
+        let same = before.filter(|seen| {
+            (seen.binding, seen.works, seen.customized) == (found.revision, works, customized)
+        });
         let binding: ResourceBinding = match same {
             None => found.parse()?,
             // Nothing of its own changed: whether its template did is seen without reading more than where that stands.
@@ -134,7 +129,7 @@ impl Controller for BindingStatus {
         };
         let (binding, revision) = self.tell_binding(&resource, binding, found.revision).await?;
         let template = self.tell_template(&binding).await?;
-        self.settled.lock().insert(key.clone(), Seen { binding: revision, template, works });
+        self.settled.lock().insert(key.clone(), Seen { binding: revision, template, works, customized });
         Ok(Action::Done)
     }
 }
@@ -173,7 +168,7 @@ impl BindingStatus {
         let left_out = status::newly_left_out(&binding.status, &wanted);
         binding.status = wanted;
         let written = self.shared.api.update_status(resource, fetch::to_value(&binding)?).await?;
-        left_out.iter().for_each(|why| self.warn(&template_of(&binding), why));
+        left_out.iter().for_each(|why| self.warn(&Reference::of_template(&binding), why));
         Ok((binding, written.revision))
     }
 
@@ -203,13 +198,13 @@ impl BindingStatus {
                 Ok(written) => Ok(written.revision),
                 Err(error) => {
                     if matches!(error, ApiError::Invalid(_)) {
-                        self.warn(&template_of(binding), &error.to_string());
+                        self.warn(&Reference::of_template(binding), &error.to_string());
                     }
                     Err(error.into())
                 }
             },
             Err(error) => {
-                self.warn(&template_of(binding), &error.to_string());
+                self.warn(&Reference::of_template(binding), &error.to_string());
                 Err(Error::Other(error.to_string()))
             }
         }

@@ -18,6 +18,7 @@ use karmada_api::{manifest, names, object};
 use karmada_interpreter::{InterpretError, Interpreter, Operation};
 use serde_json::Value;
 
+use crate::failover::preservation;
 use crate::overrides::{self, Applied, AppliedOverrides, OverrideError};
 use crate::scheduler::webster;
 use crate::targets::target_clusters;
@@ -36,6 +37,8 @@ pub struct Input<'a, C, O> {
     pub overrides: &'a [O],
     /// Who knows the kind.
     pub interpreter: &'a dyn Interpreter,
+    /// Whether status that the workload took along when it left a cluster becomes labels where it comes to.
+    pub injects_state: bool,
 }
 
 /// Why there is no Work for a cluster.
@@ -141,6 +144,9 @@ fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
     }
     if let Some(completions) = share.completions {
         object::set(&mut wanted, &["spec", "completions"], Value::from(completions));
+    }
+    if let Some(labels) = preservation::brought(input.binding, cluster_name).filter(|_| input.injects_state) {
+        preservation::put_on(&mut wanted, labels);
     }
     // Overriders see the template as it is on the hub; what one API server filled in for itself goes afterwards.
     let applied = overrides::apply(&mut wanted, cluster, input.cluster_overrides, input.overrides)?;
@@ -273,6 +279,8 @@ pub fn merged(existing: &Work, wanted: &Work) -> Option<Work> {
     let mut merged = existing.clone();
     merged.spec = wanted.spec.clone();
     let have = merged.metadata.labels.get_or_insert_default();
+    // It is wanted again.
+    have.remove(labels::REMOVAL_HELD);
     have.extend(wanted.metadata.labels.clone().unwrap_or_default());
     let have = merged.metadata.annotations.get_or_insert_default();
     have.remove(annotations::APPLIED_OVERRIDES);

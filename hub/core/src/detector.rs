@@ -4,6 +4,10 @@
 //! shall be. What others decide in a binding (clusters, evictions, who requires it, suspended scheduling) is never
 //! touched here.
 
+pub mod activation;
+mod preemption;
+mod reading;
+
 use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +19,12 @@ use karmada_api::binding::{
 use karmada_api::policy::{PropagationPolicy, ResourceSelector, WorkloadAffinityTerm};
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, finalizers, labels};
 use karmada_api::{names, object, selector};
-use karmada_interpreter::{InterpretError, Interpreter, Operation};
+use karmada_interpreter::InterpretError;
 use serde_json::Value;
 
+use self::activation::Activation;
+pub use self::preemption::Takeover;
+pub use self::reading::{Parts, Reading};
 use crate::belonging;
 use crate::skip::SkipRules;
 
@@ -106,6 +113,8 @@ pub enum Decision<'a> {
     Leave,
     /// This policy has it, or takes it now.
     Claimed(&'a PropagationPolicy),
+    /// The first policy takes it from the second.
+    TakenOver(&'a PropagationPolicy, &'a PropagationPolicy),
     /// No policy means it: it loses marks of a claim, and waits.
     Waits,
 }
@@ -117,14 +126,15 @@ fn claim_of(object: &Value) -> Option<(&'static str, &str)> {
         .find_map(|key| object::label(object, key).filter(|id| !id.is_empty()).map(|id| (key, id)))
 }
 
-/// Which policy has a template. A policy that claimed it keeps it as long as it means it,
-/// even where a better one came later. `namespaced` are PropagationPolicies of any namespace, `cluster_wide`
+/// Which policy has a template. A policy that claimed it keeps it as long as it means it, even where a better one came later, save one that
+/// takes it over. `namespaced` are PropagationPolicies of any namespace, `cluster_wide`
 /// ClusterPropagationPolicies.
 pub fn decide<'a, P: Borrow<PropagationPolicy>>(
     template: &Value,
     namespaced: &'a [P],
     cluster_wide: &'a [P],
     skip: &SkipRules,
+    takeover: Takeover,
 ) -> Decision<'a> {
     let extension_auth = object::kind(template) == "ConfigMap"
         && object::namespace(template) == "kube-system"
@@ -145,7 +155,14 @@ pub fn decide<'a, P: Borrow<PropagationPolicy>>(
             !policy.deleting() && rank(&subject, &policy.spec.resource_selectors) != Rank::None
         };
         if let Some(policy) = claiming.filter(keeps) {
-            return Decision::Claimed(policy);
+            let taker = match takeover {
+                Takeover::Never => None,
+                Takeover::AsPoliciesSay => preemption::taker(&subject, policy, near(), wide()),
+            };
+            return match taker {
+                Some(taker) => Decision::TakenOver(taker, policy),
+                None => Decision::Claimed(policy),
+            };
         }
     }
     match best(&subject, near()).or_else(|| best(&subject, wide())) {
@@ -209,7 +226,7 @@ pub fn unclaim(object: &mut Value) -> bool {
     for key in MARK_LABELS {
         changed |= object::remove_label(object, key);
     }
-    for key in MARK_ANNOTATIONS {
+    for key in MARK_ANNOTATIONS.into_iter().chain([annotations::LAZILY_SEEN]) {
         changed |= object::remove_annotation(object, key);
     }
     changed
@@ -260,11 +277,15 @@ pub fn binding(
     template: &Value,
     policy: &PropagationPolicy,
     existing: Option<&ResourceBinding>,
-    interpreter: &dyn Interpreter,
+    reading: Reading<'_>,
     priority: Option<i32>,
 ) -> Result<BindingChange, BindingError> {
+    let activation = activation::decide(template, policy, existing);
     let Some(existing) = existing else {
-        let spec = spec(template, policy, BindingSpec::default(), interpreter, priority)?;
+        if activation == Activation::WithTheNextChange {
+            return Ok(BindingChange::Nothing);
+        }
+        let spec = spec(template, policy, BindingSpec::default(), reading, priority)?;
         let binding = ResourceBinding {
             api_version: "work.karmada.io/v1alpha2".to_owned(),
             kind: binding_kind(template).to_owned(),
@@ -283,7 +304,10 @@ pub fn binding(
         return Ok(BindingChange::Replace);
     }
     let mut wanted = existing.clone();
-    wanted.spec = spec(template, policy, existing.spec.clone(), interpreter, priority)?;
+    wanted.spec = match activation {
+        Activation::Now => spec(template, policy, existing.spec.clone(), reading, priority)?,
+        Activation::WithTheNextChange => of_template(template, existing.spec.clone(), reading)?,
+    };
     adopt(&mut wanted.metadata, metadata(template, policy));
     let mut compared = wanted.clone();
     compared.spec.resource.resource_version.clone_from(&existing.spec.resource.resource_version);
@@ -299,7 +323,9 @@ pub fn binding_kind(template: &Value) -> &'static str {
 }
 
 fn metadata(template: &Value, policy: &PropagationPolicy) -> ObjectMeta {
-    let marks = marks(policy);
+    let mut marks = marks(policy);
+    let seen = activation::mark(template, policy).map(|seen| (annotations::LAZILY_SEEN.to_owned(), seen));
+    marks.annotations.extend(seen);
     let namespace = object::namespace(template);
     let finalizer = if namespace.is_empty() { finalizers::CLUSTER_BINDING } else { finalizers::BINDING };
     ObjectMeta {
@@ -326,7 +352,7 @@ fn adopt(metadata: &mut ObjectMeta, wanted: ObjectMeta) {
     MARK_LABELS.iter().for_each(|key| drop(have.remove(*key)));
     have.extend(wanted.labels.unwrap_or_default());
     let have = metadata.annotations.get_or_insert_default();
-    MARK_ANNOTATIONS.iter().for_each(|key| drop(have.remove(*key)));
+    MARK_ANNOTATIONS.iter().chain(&[annotations::LAZILY_SEEN]).for_each(|key| drop(have.remove(*key)));
     have.extend(wanted.annotations.unwrap_or_default());
     for finalizer in wanted.finalizers.unwrap_or_default() {
         let have = metadata.finalizers.get_or_insert_default();
@@ -345,21 +371,13 @@ fn spec(
     template: &Value,
     policy: &PropagationPolicy,
     existing: BindingSpec,
-    interpreter: &dyn Interpreter,
+    reading: Reading<'_>,
     priority: Option<i32>,
 ) -> Result<BindingSpec, InterpretError> {
-    let (api_version, kind) = (object::api_version(template), object::kind(template));
-    let replicas = if interpreter.enabled(api_version, kind, Operation::InterpretReplica) {
-        interpreter.replicas(template)?
-    } else {
-        karmada_interpreter::Replicas::default()
-    };
     let scheduler = &policy.spec.scheduler_name;
+    let existing = of_template(template, existing, reading)?;
     Ok(BindingSpec {
-        resource: reference(template),
         propagate_deps: policy.spec.propagate_deps,
-        replicas: replicas.count,
-        replica_requirements: replicas.requirements,
         scheduler_name: if scheduler.is_empty() { DEFAULT_SCHEDULER.to_owned() } else { scheduler.clone() },
         placement: Some(policy.spec.placement.clone()),
         failover: policy.spec.failover.clone(),
@@ -368,6 +386,22 @@ fn spec(
         preserve_resources_on_deletion: policy.spec.preserve_resources_on_deletion,
         schedule_priority: priority.map(|priority| SchedulePriority { priority }),
         workload_affinity_groups: workload_affinity_groups(template, policy),
+        ..existing
+    })
+}
+
+/// The spec with what the template alone says.
+fn of_template(
+    template: &Value,
+    existing: BindingSpec,
+    reading: Reading<'_>,
+) -> Result<BindingSpec, InterpretError> {
+    let workload = reading.workload(template)?;
+    Ok(BindingSpec {
+        resource: reference(template),
+        replicas: workload.replicas.count,
+        replica_requirements: workload.replicas.requirements,
+        components: workload.components,
         ..existing
     })
 }

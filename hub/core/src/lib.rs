@@ -7,20 +7,36 @@
 //! template + policies  ── detector ──▶ ResourceBinding
 //! binding + clusters   ── scheduler ─▶ binding.spec.clusters, and why
 //! binding + template   ── binding ───▶ one Work per cluster (overrides inside)
+//! what a template needs ─ dependencies ▶ attached bindings, required by its own
 //! Works' statuses      ── status ────▶ binding.status, template.status
 //! agents' contact      ── cluster ───▶ Ready, taints
+//! conditions + policies ─ taint_policy ▶ taints; remedy ▶ actions
+//! taints, unhealthiness ─ eviction, failover ▶ tasks by which a binding leaves clusters
 //! hub namespaces       ── namespace ─▶ one Work per cluster
+//! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
+//! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
 //! ```
 
 pub mod belonging;
 pub mod binding;
 pub mod cluster;
+pub mod cron_federated_hpa;
+pub mod dependencies;
 pub mod detector;
+pub mod eviction;
+pub mod failover;
+pub mod gates;
 pub mod namespace;
 pub mod overrides;
+pub mod placement_review;
+pub mod quota;
+pub mod rebalancer;
+pub mod remedy;
+pub mod safe_deletes;
 pub mod scheduler;
 pub mod skip;
 pub mod status;
+pub mod taint_policy;
 pub mod targets;
 pub mod work_name;
 

@@ -43,8 +43,14 @@ impl<'a> Places<'a> {
         !names::cluster_of_execution_namespace(namespace).is_some_and(|cluster| self.kept.contains(cluster))
     }
 
-    /// Whether a Work that stands there must be gone before anything new is made.
-    pub fn goes_first(&self, namespace: &str) -> bool {
+    /// Whether the binding leaves the cluster at once.
+    pub fn is_purged(&self, namespace: &str) -> bool {
         names::cluster_of_execution_namespace(namespace).is_some_and(|cluster| self.purged.contains(cluster))
+    }
+
+    /// Whether a Work that stands there must be gone before anything new is made. One that stays, as another binding requires it, is waited
+    /// for by nobody.
+    pub fn goes_first(&self, namespace: &str) -> bool {
+        self.is_purged(namespace) && self.is_orphan(namespace)
     }
 }

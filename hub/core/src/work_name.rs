@@ -69,6 +69,10 @@ fn owner(work: &Work) -> Option<String> {
     if let Some(name) = note(annotations::CLUSTER_RESOURCE_BINDING_NAME) {
         return Some(format!("ClusterResourceBinding {name}"));
     }
+    let label = |key: &str| work.metadata.labels.as_ref()?.get(key);
+    if let (Some(namespace), Some(name)) = (label(labels::QUOTA_NAMESPACE), label(labels::QUOTA_NAME)) {
+        return Some(format!("FederatedResourceQuota {namespace}/{name}"));
+    }
     namespace_of(work).map(|(name, _)| format!("Namespace {name}"))
 }
 
@@ -115,6 +119,11 @@ mod tests {
         let mut going = bound("a", "x");
         going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         assert_eq!(placing(Some(&going), &mine), Placing::Wait);
+        let mut of_quota = work(&json!({}), "");
+        let marks = [(labels::QUOTA_NAMESPACE, "a"), (labels::QUOTA_NAME, "q")];
+        of_quota.metadata.labels = Some(marks.map(|(key, value)| (key.into(), value.into())).into());
+        assert_eq!(placing(Some(&of_quota), &mine), Placing::Taken("FederatedResourceQuota a/q".into()));
+        assert!(matches!(placing(Some(&of_quota), &of_quota), Placing::Update(_)));
         let by_hand = work(&json!({}), "");
         assert!(matches!(placing(Some(&by_hand), &mine), Placing::Update(_)), "nobody's is taken over");
         let Placing::Update(written) = placing(Some(&mine), &mine) else { panic!("it is completed") };

@@ -78,7 +78,7 @@ impl ApiError {
         }
     }
 
-    /// Whether nobody is there who could answer, or only who stands in front.
+    /// Whether the API server cannot be reached: no connection at all, or a proxy's 502, 503 or 504.
     pub fn is_away(&self) -> bool {
         self.code().is_none_or(|code| (502..=504).contains(&code))
     }

@@ -8,6 +8,7 @@ mod adopt;
 mod called_as;
 mod certs;
 mod cluster_name;
+mod command;
 mod completion;
 mod confirm;
 mod connection;
@@ -19,6 +20,8 @@ mod kubeconfig;
 mod logging;
 mod orphans;
 mod output;
+mod placement;
+mod plan;
 mod register;
 mod release;
 mod resource;
@@ -31,9 +34,10 @@ mod version;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::access::Access;
+use crate::command::Command;
 use crate::logging::Logging;
 
 #[derive(Parser)]
@@ -49,48 +53,6 @@ struct Arguments {
     logging: Logging,
     #[command(subcommand)]
     command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Make, list and delete the tokens with which clusters join.
-    #[command(subcommand)]
-    Token(token::Command),
-    /// Install an agent in a member cluster and wait until the hub has seen it.
-    Register(Box<register::Arguments>),
-    /// Take a cluster out of the fleet, and the agent out of the cluster.
-    Unregister(unregister::Arguments),
-    /// Give a cluster's name to a key that asks for it: a new cluster's, or that of a site whose agent lost its own.
-    Adopt(adopt::Arguments),
-    /// Refuse keys that ask for a cluster's name.
-    Refuse(adopt::Arguments),
-    /// Show objects of the hub.
-    Get(get::Arguments),
-    /// Delete objects of the hub by name.
-    Delete(delete::Arguments),
-    /// Place nothing new on a cluster.
-    Cordon(cordon::Arguments),
-    /// Place workloads on a cluster again.
-    Uncordon(cordon::Arguments),
-    /// Let the deletes go out that a restored hub holds back for a site.
-    Confirm(confirm::Arguments),
-    /// Have a site try again a Work that it has put aside because it crashed the agent.
-    Release(release::Arguments),
-    /// Show what a site has of Works that the hub knows nothing of, or have the site release or delete it.
-    Orphans(orphans::Arguments),
-    /// Add taints to clusters, or remove them.
-    Taint(taint::Arguments),
-    /// Look after certificates.
-    #[command(subcommand)]
-    Certs(certs::Command),
-    /// Show the version of this program and of the hub.
-    Version(version::Arguments),
-    /// Print the completion script of a shell.
-    Completion {
-        /// The shell.
-        #[arg(value_parser = ["bash", "zsh", "fish"])]
-        shell: String,
-    },
 }
 
 fn main() -> ExitCode {
@@ -115,25 +77,7 @@ fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let now = jiff::Timestamp::now();
     arguments.logging.start()?;
-    let access = arguments.access;
-    match arguments.command {
-        Command::Token(command) => token::run(&access, command, now).await,
-        Command::Register(command) => Box::pin(register::run(&access, &command, now)).await,
-        Command::Unregister(command) => Box::pin(unregister::run(&access, &command)).await,
-        Command::Adopt(command) => adopt::run(&access, &command, adopt::Decision::Adopt).await,
-        Command::Refuse(command) => adopt::run(&access, &command, adopt::Decision::Refuse).await,
-        Command::Get(command) => get::run(&access, &command).await,
-        Command::Delete(command) => delete::run(&access, &command).await,
-        Command::Cordon(command) => cordon::run(&access, &command, true).await,
-        Command::Uncordon(command) => cordon::run(&access, &command, false).await,
-        Command::Confirm(command) => confirm::run(&access, &command).await,
-        Command::Release(command) => release::run(&access, &command, now).await,
-        Command::Orphans(command) => orphans::run(&access, &command).await,
-        Command::Taint(command) => taint::run(&access, &command).await,
-        Command::Certs(command) => certs::run(&access, command, now).await,
-        Command::Version(command) => version::run(&access, &command).await,
-        Command::Completion { shell } => completion::print(&shell, &mut Arguments::command()),
-    }
+    arguments.command.run(&arguments.access, now, Arguments::command()).await
 }
 
 #[cfg(test)]

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karmada_cel::{Compiling, apart};
+use karmada_schema::facts::{Fact, judge};
 use karmada_schema::fields::Errors;
 use karmada_schema::metadata::NameRule;
+use karmada_schema::path::Path;
 use serde_json::{Value, json};
 
 use crate::description::Column;
@@ -18,6 +20,8 @@ use crate::description::Column;
 pub enum Rules {
     /// There are none.
     None,
+    /// The facts of its type, which name the code for what is no plain fact.
+    Facts(&'static [Fact]),
     /// The object as it is to be.
     Object(fn(&Value, &mut Errors)),
     /// That, and the object as it stands.
@@ -31,6 +35,7 @@ impl Rules {
     pub fn judge(self, new: &Value, old: Option<&Value>, compiling: &Arc<Compiling>, errors: &mut Errors) {
         match self {
             Rules::None => {}
+            Rules::Facts(facts) => judge(facts, new, old, &Path::ROOT, errors),
             Rules::Object(rules) => rules(new, errors),
             Rules::Change(rules) => rules(new, old, errors),
             Rules::Compiling(rules) => apart(|| rules(new, old, compiling, errors)),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::future::Either;
 use futures::{Sink, Stream, StreamExt, stream};
 use karmada_certs::PeerIdentity;
+use karmada_proto::digest::Content;
 use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{
     AgentFrame, Close, CloseCode, Hello, HubFrame, RetryClass, Seen, agent_frame, hub_frame,
@@ -145,6 +146,7 @@ where
         epoch_seal: gateway.ports.sessions.seal(epoch),
         timeline: gateway.ports.sessions.told_as(position.timeline, whose),
         resumed: resume.filter(|_| !feed.full_listing),
+        of_our_history: resume.is_some(),
         holds_deletes,
         retry_hint: admission::retry_hint(gateway.links.sessions(), gateway.options.accept_rate),
         hub_clock_ms,
@@ -152,11 +154,16 @@ where
     };
     let version = quoted(&hello.agent_version);
     tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");
+    let told = Content::try_from(&*hello.cluster_digest).ok();
     let ends = now.saturating_add(life_left(peer, hub_clock_ms));
     let session = Session::open(hello, &opening, &gateway.options, now).until(ends);
     let stream = SessionStream::new(gateway.clone(), door, session, inbound, feed);
     let mut stream = stream.heard_by(caller.pulse.clone());
     stream.let_go(now);
+    stream.tells_documents(now);
+    if told.is_some_and(|told| !gateway.ports.statuses.says(&cluster, &told)) {
+        stream.asks_for_cluster(now);
+    }
     Ok(stream)
 }
 

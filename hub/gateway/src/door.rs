@@ -1,16 +1,20 @@
-//! How a live session is reached by others: orders to it, whether what it does still counts, and the news that it was heard.
+//! How a live session is reached by others: orders and questions to it, whether what it does still counts, and the news that it was heard.
 //!
 //! In: orders of whoever has one. Out: the orders, one by one, to the session's stream, which is woken. What waits is bounded: a newer
 //! order takes the place of an older one of its sort, and after a close there is none.
 
 use std::collections::VecDeque;
 use std::mem::discriminant;
+use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use karmada_certs::PeerIdentity;
+use karmada_proto::v1::{Answer, Ask, answer, ask};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use crate::asks::{Asks, NotAsked};
 use crate::session::Control;
 
 /// The door of one session.
@@ -28,6 +32,9 @@ pub struct Door {
     pub waker: AtomicWaker,
     /// Something was heard, or the session is over.
     pub heard: Notify,
+    /// Nothing counts any more that is done in this session's name.
+    pub over: CancellationToken,
+    asks: Mutex<Asks>,
     orders: Mutex<VecDeque<Control>>,
     fenced: Mutex<bool>,
 }
@@ -42,6 +49,8 @@ impl Door {
             boot_id: boot_id.to_owned(),
             waker: AtomicWaker::new(),
             heard: Notify::new(),
+            over: CancellationToken::new(),
+            asks: Mutex::default(),
             orders: Mutex::default(),
             fenced: Mutex::new(false),
         }
@@ -52,7 +61,7 @@ impl Door {
         let mut orders = self.orders.lock();
         let is_closed = orders.iter().any(|waiting| matches!(waiting, Control::Close(_)));
         if !is_closed {
-            orders.retain(|waiting| discriminant(waiting) != discriminant(&control));
+            orders.retain(|waiting| !replaces(&control, waiting));
             orders.push_back(control);
         }
         drop(orders);
@@ -64,15 +73,46 @@ impl Door {
         self.orders.lock().pop_front()
     }
 
+    /// Asks the agent something, for an answer within this time.
+    pub(crate) fn ask(
+        &self,
+        question: ask::Question,
+        within: Duration,
+    ) -> Result<oneshot::Receiver<answer::Result>, NotAsked> {
+        let asked = self.asks.lock().ask(question, within);
+        self.waker.wake();
+        asked
+    }
+
+    /// The next question to send.
+    pub fn take_ask(&self) -> Option<Ask> {
+        self.asks.lock().take()
+    }
+
+    /// The agent answered. False where nobody asked that.
+    pub fn answered(&self, answer: Answer) -> bool {
+        self.asks.lock().answered(answer)
+    }
+
     /// Nothing more is written in this session's name. Returns once nothing is being written.
     pub fn fence(&self) {
         *self.fenced.lock() = true;
+        self.asks.lock().end();
+        self.over.cancel();
     }
 
     /// Does `write` unless the session is fenced, which it then is not before `write` is over.
     pub fn unless_fenced<T>(&self, write: impl FnOnce() -> T) -> Option<T> {
         let fenced = self.fenced.lock();
         (!*fenced).then(write)
+    }
+}
+
+/// Whether an order takes the place of one that waits: both are of one sort, and about one document.
+fn replaces(newer: &Control, waiting: &Control) -> bool {
+    match (newer, waiting) {
+        (Control::Tell(newer), Control::Tell(waiting)) => newer.table == waiting.table,
+        _ => discriminant(newer) == discriminant(waiting),
     }
 }
 

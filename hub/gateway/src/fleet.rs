@@ -44,9 +44,9 @@ pub enum Wake {
     Contact,
     /// Whoever keeps what is known of its agent: there is another session or another certificate.
     Agent,
-    /// Whoever tells its agent by which grades to count: there is another session.
+    /// What tells its agent the Cluster's resource models: there is another session.
     Grades,
-    /// Whoever shows its link to people: it stands otherwise.
+    /// What shows its link: the state that a ClusterLink shows changed.
     Link,
 }
 
@@ -109,8 +109,19 @@ pub struct Hold {
     pub deletes: u64,
 }
 
-/// What was found of each Work of a cluster: the revision that was looked at, and since when the Work was pending, if it was.
-pub type Looks = BTreeMap<Arc<str>, (u64, Option<Timestamp>)>;
+/// What was found of each Work of a cluster.
+pub type Looks = BTreeMap<Arc<str>, Look>;
+
+/// What was found of a Work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// The revision that was looked at.
+    pub revision: u64,
+    /// Since when it is pending, if it is.
+    pub pending: Option<Timestamp>,
+    /// Since when it waits for a person to let it go, if it does.
+    pub held: Option<Timestamp>,
+}
 
 /// One cluster.
 struct Link<D> {

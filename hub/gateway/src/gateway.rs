@@ -3,6 +3,7 @@
 //! In: what the hub wants of its agents (to leave, to report again, to trust other CAs), and identities that are looked at anew. Out:
 //! orders to sessions, by their doors; sessions that are ended.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,7 +21,8 @@ use crate::links::Links;
 use crate::options::Options;
 use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
 use crate::rate::{Buckets, LineBudget, Rate};
-use crate::session::Control;
+use crate::session::{Control, Document};
+use crate::tunnels::Tunnels;
 
 /// Refusals that are logged: what strangers cause must not fill a disk.
 const REFUSALS_LOGGED: Rate = Rate { per_minute: 60.0, burst: 20.0 };
@@ -36,6 +38,9 @@ pub struct Gateway {
     pub(crate) unpacked: Semaphore,
     /// The newest epoch that everybody was called into.
     entered: AtomicU64,
+    pub(crate) tunnels: Tunnels,
+    /// The documents that agents are told, by table.
+    documents: Mutex<BTreeMap<i32, Arc<Document>>>,
     refusals: Mutex<LineBudget>,
     /// How often each cluster's sessions begin.
     beginnings: Mutex<Buckets<String>>,
@@ -58,6 +63,8 @@ impl Gateway {
             options,
             links,
             entered: AtomicU64::new(0),
+            tunnels: Tunnels::default(),
+            documents: Mutex::default(),
             refusals: Mutex::new(LineBudget::new(REFUSALS_LOGGED)),
             beginnings: Mutex::new(Buckets::new(PACED)),
             renewals: Mutex::new(Buckets::new(PACED)),
@@ -144,6 +151,28 @@ impl Gateway {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }
+    }
+
+    /// The document of its table is this from now on: every agent that holds another is told, so many a second as may also come.
+    pub async fn tell(&self, document: Arc<Document>) {
+        self.documents.lock().insert(document.table as i32, document.clone());
+        let mut pace = 0;
+        for door in self.links.doors() {
+            // A newer one was told meanwhile, from the start.
+            if self.documents.lock().get(&(document.table as i32)) != Some(&document) {
+                return;
+            }
+            door.order(Control::Tell(document.clone()));
+            pace += 1;
+            if pace % self.options.accept_rate.max(1) == 0 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+
+    /// The documents that a session which begins is told.
+    pub(crate) fn documents(&self) -> Vec<Arc<Document>> {
+        self.documents.lock().values().cloned().collect()
     }
 
     /// Has the agent of `cluster` tell the cluster's status again. True where it is connected.

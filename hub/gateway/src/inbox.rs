@@ -178,6 +178,11 @@ impl Inbox {
         }
     }
 
+    /// Whether nothing waits, and nothing is being written.
+    pub fn is_empty(&self) -> bool {
+        self.waiting() == 0 && self.under_way.is_empty()
+    }
+
     /// Reports that wait.
     pub fn waiting(&self) -> usize {
         self.works.len()

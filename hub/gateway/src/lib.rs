@@ -10,12 +10,17 @@
 //! - [`router`]: which session a change is for; [`queue`], [`inbox`]: what waits to be sent, and to be written; [`wire`]: what of a Work
 //!   is sent.
 //! - [`admission`], [`connection`]: who becomes a session; [`gateway`]: what is done to sessions from outside.
+//! - [`asks`], [`asking`]: what an agent is asked, and who waits for its answer; [`tunnels`], [`dialling`]: requests to a member's API, by
+//!   way of its agent.
 //! - [`join`], [`rate`]: how strangers become agents, and how often anybody may.
 //! - [`service`]: gRPC, which nothing else here knows; [`ports`]: what the hub implements; [`sources`]: time and randomness.
 
 pub mod admission;
+mod asking;
+mod asks;
 mod clones;
 pub mod connection;
+mod dialling;
 mod door;
 pub mod fleet;
 mod gateway;
@@ -33,8 +38,11 @@ pub mod sources;
 mod stream;
 #[cfg(test)]
 mod testing;
+mod tunnels;
 mod wire;
 
+pub use asking::AskError;
+pub use dialling::{OpenTunnel, TunnelError, TunnelGuard};
 pub use gateway::Gateway;
 pub use links::Links;
 pub use options::Options;

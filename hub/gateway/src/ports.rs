@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use karmada_certs::{CertificateRequest, PeerIdentity};
+use karmada_proto::digest::Content;
 use karmada_proto::v1::Seen;
 use serde::Deserialize;
 
@@ -215,6 +216,8 @@ pub trait WorkSource: Send + Sync + 'static {
     async fn watch(&self, cluster: &str, resume: Option<u64>) -> Result<WorkFeed, PortError>;
     /// Whether `key` is a Work of `cluster` now. Must return at once.
     fn holds(&self, cluster: &str, key: &str) -> bool;
+    /// The Works of `cluster` as they are now. Must return at once.
+    fn all(&self, cluster: &str) -> Vec<Work>;
 }
 
 // ---------------------------------------------------------------------------------------------- reports
@@ -282,6 +285,22 @@ pub trait StatusSink: Send + Sync + 'static {
         uid: &str,
         objects: &[String],
     ) -> Result<(), PortError>;
+    /// Of each Work of `cluster`, how it stands there: see [`karmada_proto::digest::status`]. Must return at once.
+    fn statuses(&self, cluster: &str) -> Vec<(Arc<str>, Content)> {
+        let _ = cluster;
+        Vec::new()
+    }
+    /// A number that is another one where [`Self::statuses`] may be others than before; `None` where that is not known. Costs no look into the
+    /// Works, so that pings of agents in step cost next to nothing. Must return at once.
+    fn statuses_version(&self, cluster: &str) -> Option<u64> {
+        let _ = cluster;
+        None
+    }
+    /// Whether the Cluster says what its agent told last: see [`karmada_proto::digest::cluster`]. Must return at once.
+    fn says(&self, cluster: &str, told: &Content) -> bool {
+        let _ = (cluster, told);
+        false
+    }
     /// Records an event.
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError>;
     /// Works that the agent enforces and a full listing lacked: to be shown to a person.

@@ -71,6 +71,32 @@ impl Queue {
         self.slots.contains_key(key)
     }
 
+    /// The Works that wait, by name.
+    pub fn works(&self) -> impl Iterator<Item = &Work> {
+        self.slots.values().filter_map(|pending| match pending {
+            Pending::Delete(work) | Pending::Upsert { work, .. } => Some(work),
+            Pending::Release { .. } => None,
+        })
+    }
+
+    /// What waits for `key` at this revision needs to wait no more.
+    pub fn settle(&mut self, key: &str, revision: u64) {
+        let Some(pending) = self.slots.get(key).filter(|pending| pending.revision() == revision) else {
+            return;
+        };
+        let class = pending.class();
+        if let Some((key, _)) = self.slots.remove_entry(key) {
+            self.order.remove(&(class, revision, key));
+        }
+    }
+
+    /// The body that waits for `key` is sent whatever the agent is thought to hold.
+    pub fn resend(&mut self, key: &str) {
+        if let Some(Pending::Upsert { resend, .. }) = self.slots.get_mut(key) {
+            *resend = true;
+        }
+    }
+
     /// The next to send.
     pub fn pop(&mut self) -> Option<(Arc<str>, Pending)> {
         let (_, _, key) = self.order.pop_first()?;

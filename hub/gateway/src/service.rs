@@ -10,7 +10,7 @@ use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::join::JOIN_LIMIT;
 use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::fleet_server::{Fleet, FleetServer};
-use karmada_proto::v1::{AgentFrame, HubFrame, JoinReply, JoinRequest};
+use karmada_proto::v1::{AgentFrame, HubFrame, JoinReply, JoinRequest, TunnelFrame};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::connection::{Caller, connect};
@@ -42,6 +42,21 @@ impl Fleet for FleetService {
         let from = request.extensions().get::<IpAddr>().copied();
         let answer = join::answer(&self.gateway, request.into_inner(), from).await;
         answer.map(Response::new).map_err(|error| Status::unavailable(error.message))
+    }
+
+    type TunnelStream = BoxStream<'static, Result<TunnelFrame, Status>>;
+
+    async fn tunnel(
+        &self,
+        request: Request<Streaming<TunnelFrame>>,
+    ) -> Result<Response<Self::TunnelStream>, Status> {
+        let Some(peer) = request.extensions().get::<PeerIdentity>().cloned() else {
+            return Err(Status::unauthenticated("a tunnel needs the agent's client certificate"));
+        };
+        let accepted = self.gateway.accept_tunnel(&peer, request.into_inner()).await;
+        let mut frames = accepted.map_err(Status::permission_denied)?;
+        let frames = futures::stream::poll_fn(move |cx| frames.poll_recv(cx));
+        Ok(Response::new(frames.map(Ok).boxed()))
     }
 
     type ConnectStream = BoxStream<'static, Result<HubFrame, Status>>;

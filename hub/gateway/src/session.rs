@@ -7,20 +7,29 @@
 //! [`dispatch`], what becomes of frames in [`frames`].
 
 mod bounds;
+mod comparison;
+mod digests;
 mod dispatch;
+mod documents;
 mod frames;
 mod line;
 mod withheld;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_proto::credit::{Ledger, Purse};
-use karmada_proto::v1::{self, Close, CloseCode, RetryClass, hub_frame};
-use karmada_proto::{CHUNK, cadence, frame};
+use karmada_proto::digest::Seed;
+use karmada_proto::v1::{self, Close, CloseCode, RetryClass, Table, hub_frame};
+use karmada_proto::{ASK, CHUNK, FEATURES, cadence, frame};
 
+pub use self::comparison::root as wanted_root;
+use self::digests::Digests;
 use self::dispatch::Dispatch;
+pub use self::documents::Document;
+use self::documents::Documents;
 use self::line::{Line, Silence};
 pub use self::withheld::Holding;
 use crate::admission::{close, expired};
@@ -51,6 +60,8 @@ pub enum Control {
     AskCluster,
     /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
     CountBy(Bytes),
+    /// Tell the agent this document, where it holds another.
+    Tell(Arc<Document>),
     /// Tell the agent which CAs are to be trusted now.
     Trust(u64),
     /// Close with this.
@@ -58,7 +69,7 @@ pub enum Control {
 }
 
 /// What the shell does for the session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// The agent is there (false), or late (true).
     Stands(bool),
@@ -68,10 +79,16 @@ pub enum Effect {
     Renew(Bytes),
     /// So many deletes wait for a person's word, all of them in this batch.
     DeletesHeld(Batch, u64),
+    /// The agent answered what it was asked.
+    Answered(v1::Answer),
     /// A frame was dropped, and why: to be logged.
     Refused(String),
     /// Watch again, from a full listing: the agent misses something that is not at hand any more.
     Relist,
+    /// Tell [`Session::root`] the root of this table as the hub has it, over this seed.
+    Root(Table, Seed),
+    /// Tell [`Session::sums`] the sums of the buckets of statuses as the hub has them, over this seed.
+    Sums(Seed),
 }
 
 /// The session.
@@ -93,7 +110,12 @@ pub struct Session {
     is_to_relist: bool,
     /// Before this the agent gets no listing for that.
     no_relist_before: Duration,
+    digests: Digests,
+    documents: Documents,
+    is_documents_turn: bool,
     identity_ends: Duration,
+    /// Whether the agent takes questions.
+    is_asked: bool,
     closing: bool,
 }
 
@@ -112,6 +134,8 @@ pub struct Opening {
     pub timeline: u64,
     /// Where the watch resumes; `None`: a full listing.
     pub resumed: Option<u64>,
+    /// Whether what the agent was told is all of this hub's history.
+    pub of_our_history: bool,
     /// Which deletes of listings wait for a person's word.
     pub holds_deletes: Option<Holding>,
     /// See [`crate::admission::retry_hint`].
@@ -141,8 +165,11 @@ impl Session {
             timeline: opening.timeline,
             epoch_seal: opening.epoch_seal.clone(),
             trust_bundle_revision: opening.trust_revision,
-            features: Vec::new(),
+            features: agreed(&hello.features),
         };
+        let digests = Digests::new(&hello);
+        let documents = Documents::new(&hello);
+        let is_asked = hello.features.iter().any(|feature| feature == ASK);
         let mut session = Self {
             epoch: opening.epoch,
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
@@ -158,12 +185,20 @@ impl Session {
             leave_by: None,
             is_to_relist: false,
             no_relist_before: Duration::ZERO,
+            digests,
+            documents,
+            is_documents_turn: false,
             identity_ends: Duration::MAX,
+            is_asked,
             closing: false,
         };
+        if opening.of_our_history {
+            session.dispatch.of_our_history();
+        }
         if opening.resumed.is_none() {
             session.listing_starts();
         }
+        session.compare_statuses();
         session
     }
 
@@ -176,8 +211,7 @@ impl Session {
 
     /// A full listing begins: at the start, or where a watch could not be resumed.
     pub fn listing_starts(&mut self) {
-        let start = self.dispatch.listing_starts();
-        self.out.push_back(start);
+        self.dispatch.listing_starts();
     }
 
     /// Where a new watch may resume; `None` while a listing is unfinished.
@@ -193,6 +227,11 @@ impl Session {
     /// Slots waiting to be sent.
     pub fn backlog(&self) -> usize {
         self.dispatch.backlog()
+    }
+
+    /// Whether there is room for more events of Works, where at most so many are to wait.
+    pub fn takes_works(&self, most: usize) -> bool {
+        self.dispatch.takes_works(most)
     }
 
     /// What is told of the session while it runs.
@@ -231,6 +270,21 @@ impl Session {
         }
     }
 
+    /// Asks the agent something; of one that takes no questions the answer is known.
+    pub fn ask(&mut self, ask: v1::Ask) {
+        if self.closing {
+            return;
+        }
+        if self.is_asked {
+            self.out.push_back(hub_frame::Body::Ask(ask));
+            return;
+        }
+        let code = v1::AskRefusalCode::UnknownQuestion.into();
+        let refusal = v1::AskRefusal { code, message: "the agent takes no questions".to_owned() };
+        let result = Some(v1::answer::Result::Refusal(refusal));
+        self.effects.push_back(Effect::Answered(v1::Answer { id: ask.id, result }));
+    }
+
     // ---------------------------------------------------------------------------------------- sending
 
     /// The next frame to send, if there is one and the agent takes it.
@@ -253,11 +307,20 @@ impl Session {
         if self.closing {
             return None;
         }
+        // In turns: neither a long listing nor a large document keeps the other back.
+        self.is_documents_turn = !self.is_documents_turn;
+        let document =
+            |documents: &mut Documents| documents.next().map(hub_frame::Body::Document).map(frame::hub);
+        if self.is_documents_turn
+            && let Some(frame) = document(&mut self.documents)
+        {
+            return Some(frame);
+        }
         let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
         if let Some((batch, held)) = self.dispatch.take_held() {
             self.effects.push_back(Effect::DeletesHeld(batch, held));
         }
-        frame
+        frame.or_else(|| document(&mut self.documents))
     }
 
     // ---------------------------------------------------------------------------------------- reports
@@ -296,6 +359,7 @@ impl Session {
     /// Looks at the clock.
     pub fn tick(&mut self, now: Duration) {
         self.relist(now);
+        self.look_again(now);
         match self.line.silence(now) {
             Silence::Fine => {}
             Silence::Late => {
@@ -326,7 +390,10 @@ impl Session {
         let first = self.line.deadline().min(self.identity_ends);
         // While a listing comes in, its end is waited for.
         let relist = (self.is_to_relist && !self.dispatch.is_listing()).then_some(self.no_relist_before);
-        [self.leave_by, self.reports_held_until, relist].into_iter().flatten().fold(first, Duration::min)
+        [self.leave_by, self.reports_held_until, relist, self.digests.deadline()]
+            .into_iter()
+            .flatten()
+            .fold(first, Duration::min)
     }
 
     /// Does what is ordered, unless the session is about to end.
@@ -360,6 +427,7 @@ impl Session {
                 let others = v1::Resync { trust_bundle_revision, ..v1::Resync::default() };
                 self.out.push_back(hub_frame::Body::Resync(others));
             }
+            Control::Tell(document) => self.documents.want(document),
             Control::Close(close) => self.close(close),
         }
     }
@@ -384,6 +452,12 @@ impl Session {
             self.out.push_back(hub_frame::Body::Close(close));
         }
     }
+}
+
+/// What both ends understand.
+fn agreed(theirs: &[String]) -> Vec<String> {
+    let ours = FEATURES.iter().filter(|feature| theirs.iter().any(|their| their == *feature));
+    ours.map(|feature| (*feature).to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
 use karmada_certs::{CertificateRequest, PeerIdentity};
+use karmada_proto::digest::{Buckets, Content, Root, Seed};
 use karmada_proto::pulse::Pulse;
-use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, agent_frame};
+use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, Table, agent_frame};
 use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
 
@@ -24,7 +25,7 @@ use crate::fleet::{Hold, Progress};
 use crate::gateway::Gateway;
 use crate::inbox::{Packed, Report};
 use crate::ports::{Occurrence, PortError, WorkEvent, WorkFeed};
-use crate::session::{Control, Effect, Session};
+use crate::session::{Control, Effect, Session, wanted_root};
 
 /// Frames and events taken in one poll before something is sent.
 const BATCH: usize = 64;
@@ -48,6 +49,10 @@ fn subject(frame: &AgentFrame) -> Option<&str> {
         B::Event(event) => Some(&event.key),
         _ => None,
     }
+}
+
+fn rows(statuses: &[(Arc<str>, Content)]) -> impl Iterator<Item = (&str, Content)> {
+    statuses.iter().map(|(key, content)| (&**key, *content))
 }
 
 /// What a report unpacks to, in KiB.
@@ -77,6 +82,8 @@ pub(crate) struct SessionStream<I> {
     timer: Pin<Box<Sleep>>,
     /// When the connection last brought a byte.
     pulse: Pulse,
+    /// The root of the statuses as the hub had them, and their version then.
+    statuses: Option<(u64, Root)>,
     over: bool,
 }
 
@@ -106,6 +113,7 @@ where
             renewal: None,
             timer,
             pulse: Pulse::default(),
+            statuses: None,
             over: false,
         }
     }
@@ -121,6 +129,12 @@ where
         let mut progress = false;
         while let Some(control) = self.door.take_order() {
             self.session.control(control, now);
+            progress = true;
+        }
+        while self.session.listens()
+            && let Some(ask) = self.door.take_ask()
+        {
+            self.session.ask(ask);
             progress = true;
         }
         for _ in 0..BATCH {
@@ -170,7 +184,7 @@ where
     fn take_works(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
         for _ in 0..BATCH {
-            if self.session.backlog() >= self.gateway.options.queue_limit {
+            if !self.session.takes_works(self.gateway.options.queue_limit) {
                 break;
             }
             match &mut self.feed {
@@ -252,13 +266,25 @@ where
         self.session.control(Control::LetGo(decided), now);
     }
 
+    /// What sessions are told of documents that are there already. The session can be found by now: who changes one tells it as well.
+    pub(crate) fn tells_documents(&mut self, now: Duration) {
+        for document in self.gateway.documents() {
+            self.session.control(Control::Tell(document), now);
+        }
+    }
+
+    /// The Cluster does not say what its agent told: it is to tell that again.
+    pub(crate) fn asks_for_cluster(&mut self, now: Duration) {
+        self.session.control(Control::AskCluster, now);
+    }
+
     /// Starts what the session wants done. True where anything was started.
     fn put_out(&mut self, now: Duration) -> bool {
         let mut progress = false;
         while let Some(effect) = self.session.next_effect() {
             // Who was taken out changes nothing any more, not even what is known of the link.
             if self.gateway.links.is_current(&self.door) {
-                self.effect(effect);
+                self.effect(effect, now);
             }
             progress = true;
         }
@@ -289,7 +315,7 @@ where
         progress
     }
 
-    fn effect(&mut self, effect: Effect) {
+    fn effect(&mut self, effect: Effect, now: Duration) {
         let cluster = &self.door.cluster;
         match effect {
             Effect::Stands(is_late) => self.gateway.links.stands(&self.door, is_late),
@@ -300,12 +326,44 @@ where
             }
             Effect::Refused(what) => tracing::warn!(cluster, what, "a report was refused"),
             Effect::Relist => self.reopen(None, Duration::ZERO),
+            Effect::Root(Table::Works, seed) => {
+                let root = wanted_root(&seed, &self.gateway.ports.works.all(cluster));
+                self.session.root(Table::Works, root, now);
+            }
+            Effect::Root(Table::Statuses, seed) => {
+                let root = self.statuses_root(&seed);
+                self.session.root(Table::Statuses, root, now);
+            }
+            Effect::Root(Table::Customizations, _) => {}
+            Effect::Sums(seed) => {
+                let statuses = self.gateway.ports.statuses.statuses(cluster);
+                self.session.sums(&Buckets::of(&seed, rows(&statuses)), now);
+            }
+            Effect::Answered(answer) => {
+                if !self.door.answered(answer) {
+                    tracing::debug!(cluster, "an answer that nobody waits for");
+                }
+            }
             Effect::Renew(csr) => self.renew(csr),
         }
     }
 }
 
 impl<I> SessionStream<I> {
+    /// The root of the statuses as the hub has them now. Worked out anew only where a Work changed since.
+    fn statuses_root(&mut self, seed: &Seed) -> Root {
+        let (cluster, port) = (&self.door.cluster, &self.gateway.ports.statuses);
+        let version = port.statuses_version(cluster);
+        if let Some((known, root)) = self.statuses
+            && version == Some(known)
+        {
+            return root;
+        }
+        let root = Root::of(seed, rows(&port.statuses(cluster)));
+        self.statuses = version.map(|version| (version, root));
+        root
+    }
+
     /// One at a time, and at the pace of the cluster, over all of its sessions: each is a synced write, a certificate and a line of the
     /// audit log.
     fn renew(&mut self, csr: Bytes) {

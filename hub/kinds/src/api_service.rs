@@ -1,5 +1,6 @@
 //! APIServices: whose group is served here, and the condition that says whether a group's server answers.
 
+use karmada_schema::condition;
 use serde_json::{Value, json};
 
 /// The group of APIServices.
@@ -33,22 +34,14 @@ impl Availability {
 
     /// The status with this condition; `None` where it has it. The time is that of the last change of its value.
     pub fn put_into(&self, status: &Value, now: &str) -> Option<Value> {
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        let is_it = |one: &&Value| one["type"] == "Available";
-        let known = conditions.iter().find(is_it);
+        let held = status["conditions"].as_array().cloned().unwrap_or_default();
+        let mut all = held.clone();
         let value = if self.available { "True" } else { "False" };
-        let since = known
-            .filter(|known| known["status"] == value)
-            .map_or(json!(now), |k| k["lastTransitionTime"].clone());
         let new = json!({
-            "lastTransitionTime": since, "message": self.message, "reason": self.reason, "status": value, "type": "Available",
+            "lastTransitionTime": now, "message": self.message, "reason": self.reason, "status": value, "type": "Available",
         });
-        if known == Some(&new) {
-            return None;
-        }
-        let mut all: Vec<Value> = conditions.iter().filter(|one| !is_it(one)).cloned().collect();
-        all.push(new);
-        Some(json!({"conditions": all}))
+        condition::put_among(&mut all, new);
+        (all != held).then(|| json!({"conditions": all}))
     }
 }
 

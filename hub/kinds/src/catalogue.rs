@@ -82,14 +82,21 @@ mod tests {
     use super::{Resource, resources};
 
     /// Karmada's kinds that something acts on. Of each other one, whoever writes it is told that nothing does.
-    const ACTING: [&str; 8] = [
+    const ACTING: [&str; 15] = [
         "Cluster",
+        "ClusterTaintPolicy",
+        "CronFederatedHPA",
+        "FederatedResourceQuota",
+        "LinkPolicy",
+        "Remedy",
+        "WorkloadRebalancer",
         "ClusterOverridePolicy",
         "ClusterPropagationPolicy",
         "ClusterResourceBinding",
         "OverridePolicy",
         "PropagationPolicy",
         "ResourceBinding",
+        "ResourceInterpreterCustomization",
         "Work",
     ];
 

@@ -1,18 +1,20 @@
 //! kube-apiserver's defaulting of built-in kinds (its `SetDefaults_…` functions).
 //!
 //! In: a decoded object. Out: the same with its defaults in place. Walks the object by its schema and, at every named
-//! type it meets, runs that type's rule, parents before children, as the generated Go code does; then defaults that
+//! type it meets, lays in that type's plain defaults (`data/defaults.tsv`) and runs its rule, parents before children, as the
+//! generated Go code does; then defaults that
 //! the published schema itself states. Idempotent.
 
 mod apps;
 mod batch;
+pub(crate) use batch::federated_autoscaler;
 mod cluster;
 mod core;
 mod network;
 mod pod;
 mod whole_pod;
 
-use karmada_schema::quantity::Quantity;
+use karmada_quantity::Quantity;
 use karmada_schema::{Format, SchemaRef};
 use serde_json::{Map, Value, json};
 
@@ -47,6 +49,9 @@ pub(crate) fn date_taints(slice: &mut Value, now: &dyn Fn() -> String) {
 /// The fields of a struct.
 type Fields = Map<String, Value>;
 
+// Those that depend on nothing else: `data/defaults.tsv`.
+include!(concat!(env!("OUT_DIR"), "/defaults.rs"));
+
 /// Lays the defaults of a built-in kind into `value`.
 pub(crate) fn lay_in(schema: SchemaRef<'_>, value: &mut Value) {
     match value {
@@ -55,7 +60,9 @@ pub(crate) fn lay_in(schema: SchemaRef<'_>, value: &mut Value) {
                 fields.values_mut().for_each(in_millis);
             }
             if let Some(name) = schema.type_name().and_then(|name| name.strip_prefix("io.k8s.")) {
-                rule(name.strip_prefix("api.").unwrap_or(name), fields);
+                let name = name.strip_prefix("api.").unwrap_or(name);
+                plain(name, fields);
+                rule(name, fields);
             }
             for (name, property, _) in schema.properties() {
                 published(name, property, fields);
@@ -87,9 +94,10 @@ fn has_amounts_of_its_own(name: &str) -> bool {
 
 /// Resources are counted in thousandths: finer amounts are rounded up.
 fn in_millis(amount: &mut Value) {
-    if let Some(quantity) = Quantity::from_value(amount).filter(|quantity| quantity.in_millis() != *quantity)
+    if let Some(quantity) =
+        Quantity::from_value(amount).filter(|quantity| quantity.rounded_to_milli() != *quantity)
     {
-        *amount = Value::String(quantity.in_millis().canonical());
+        *amount = Value::String(quantity.rounded_to_milli().to_string());
     }
 }
 
@@ -112,51 +120,43 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "core.v1.Pod" => pod::pod(fields),
         "core.v1.PodSpec" => pod::pod_spec(fields),
         "core.v1.Container" | "core.v1.EphemeralContainer" => pod::container(fields),
-        "core.v1.Probe" => pod::probe(fields),
-        "core.v1.HTTPGetAction" => pod::http_get(fields),
         "core.v1.Volume" => pod::volume(fields),
-        "core.v1.SecretVolumeSource"
-        | "core.v1.ConfigMapVolumeSource"
-        | "core.v1.DownwardAPIVolumeSource"
-        | "core.v1.ProjectedVolumeSource" => set(fields, "defaultMode", json!(0o644)),
-        "core.v1.HostPathVolumeSource" => set(fields, "type", json!("")),
-        "core.v1.ServiceAccountTokenProjection" => set(fields, "expirationSeconds", json!(3600)),
-        "core.v1.ObjectFieldSelector" => set(fields, "apiVersion", json!("v1")),
         "core.v1.ReplicationController" => core::replication_controller(fields),
-        "core.v1.ReplicationControllerSpec" => set(fields, "replicas", json!(1)),
         "core.v1.Secret" => core::secret(fields),
-        "core.v1.PersistentVolume" => core::persistent_volume(fields),
-        "core.v1.PersistentVolumeClaim" => set(object(fields, "status"), "phase", json!("Pending")),
-        "core.v1.PersistentVolumeClaimSpec" => set(fields, "volumeMode", json!("Filesystem")),
         "core.v1.Namespace" => core::namespace(fields),
-        "core.v1.NamespaceStatus" => set(fields, "phase", json!("Active")),
         "core.v1.NodeSpec" => core::node_spec(fields),
         "core.v1.NodeStatus" => core::node_status(fields),
         "core.v1.LimitRangeItem" => core::limit_range_item(fields),
         "core.v1.Service" => network::service(fields),
-        "core.v1.EndpointPort" => set(fields, "protocol", json!("TCP")),
         "apps.v1.Deployment" => apps::deployment(object(fields, "spec")),
         "apps.v1.DaemonSet" => {
             apps::first_template_generation(fields);
             apps::daemon_set(object(fields, "spec"));
         }
         "apps.v1.StatefulSet" => apps::stateful_set(object(fields, "spec")),
-        "apps.v1.ReplicaSet" => set(object(fields, "spec"), "replicas", json!(1)),
         "batch.v1.Job" => batch::job(fields),
-        "batch.v1.CronJob" => batch::cron_job(object(fields, "spec")),
-        "batch.v1.PodFailurePolicyOnPodConditionsPattern" => set_text(fields, "status", "True"),
         "autoscaling.v1.HorizontalPodAutoscaler" => batch::autoscaler_v1(fields),
         "autoscaling.v2.HorizontalPodAutoscaler" => batch::autoscaler_v2(object(fields, "spec")),
-        _ => {
-            network::rule(type_name, fields);
-            cluster::rule(type_name, fields);
-        }
+        "networking.v1.NetworkPolicy" => network::policy(object(fields, "spec")),
+        _ => cluster::rule(type_name, fields),
     }
 }
 
 /// Sets a field that is absent or null.
 fn set(fields: &mut Fields, name: &str, default: Value) {
     if fields.get(name).is_none_or(Value::is_null) {
+        fields.insert(name.to_owned(), default);
+    }
+}
+
+/// The same of a field that is there and empty, or zero.
+fn set_blank(fields: &mut Fields, name: &str, default: Value) {
+    let blank = match fields.get(name) {
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Number(number)) => number.as_i64() == Some(0),
+        _ => is_empty(fields, name),
+    };
+    if blank {
         fields.insert(name.to_owned(), default);
     }
 }

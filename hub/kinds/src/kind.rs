@@ -93,16 +93,15 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Replicas that can be scaled are a number, and not below nothing; a selector is a text. `spec`: whether the wanted ones
-    /// are looked at, which a write of the status cannot change.
-    pub(crate) fn replicas(&self, new: &Value, spec: bool, errors: &mut Vec<FieldError>) {
+    /// Replicas that can be scaled are a number, and not below nothing; a selector is a text.
+    fn replicas(&self, new: &Value, errors: &mut Vec<FieldError>) {
         let Some((wanted, there, selector)) = self.scale else { return };
         let mut refuse = |path: &str, shown: Value, detail: String| {
             let mut error = FieldError::invalid(&Path::ROOT, shown, detail);
             error.field = path.to_owned();
             errors.push(error);
         };
-        for path in [wanted, there].iter().skip(usize::from(!spec)) {
+        for path in [wanted, there] {
             match reach(new, path, |value| value.as_i64().is_some(), "int64") {
                 Err(detail) => refuse(path, Value::from(0), detail),
                 Ok(found) => match found.and_then(Value::as_i64) {
@@ -171,7 +170,11 @@ impl<'a> Kind<'a> {
                     Some(old) => validate_metadata_update(new, old),
                 };
                 errors.extend(self.by_schema(new, old)?);
-                self.replicas(new, true, &mut errors);
+                // What a row says beside the schema reads what the schema has let in.
+                if errors.is_empty() {
+                    compiling(|compiling| self.row.rules.judge(new, old, compiling, &mut errors))?;
+                }
+                self.replicas(new, &mut errors);
                 self.rules(new, old, &mut errors)?;
                 Ok(errors)
             }

@@ -24,7 +24,7 @@ use karmada_cel::Crowded;
 use karmada_definitions::description::{Resource, Style};
 use karmada_definitions::resource::{Family, ResourceDefinition};
 use karmada_definitions::status::{Cause, Status};
-use karmada_schema::apply::{self, ApplyError, Writer};
+use karmada_schema::apply::{self, ApplyError, Conflicts, Writer};
 use karmada_schema::object::{Stored, meta};
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Read};
@@ -168,6 +168,10 @@ pub struct FieldManager<'a> {
 }
 
 impl<'a> FieldManager<'a> {
+    fn conflicts(&self) -> Conflicts {
+        if self.force { Conflicts::Taken } else { Conflicts::Refused }
+    }
+
     fn writer(&self, definition: &ResourceDefinition, api_version: &'a str) -> Writer<'a> {
         Writer {
             manager: self.name,
@@ -219,17 +223,18 @@ pub fn apply(
     let kind = kind(definition).ok_or_else(Status::no_resource)?;
     let api_version = definition.api_version();
     let writer = manager.writer(definition, &api_version);
-    apply::apply(live, applied, writer, manager.force, kind.schema).map_err(not_applied)
+    apply::apply(live, applied, writer, manager.conflicts(), kind.schema).map_err(not_applied)
 }
 
 /// Applies a Scale to the one that stands, with who owns its replicas.
 pub(crate) fn apply_scale(live: &Value, applied: &Value, manager: FieldManager<'_>) -> Result<Value, Status> {
     let kind = Kind::builtin("autoscaling", "v1", "Scale").ok_or_else(Status::no_resource)?;
-    let FieldManager { name: manager, subresource, now, force } = manager;
+    let conflicts = manager.conflicts();
+    let FieldManager { name: manager, subresource, now, .. } = manager;
     let writer = Writer { manager, api_version: "autoscaling/v1", subresource, now, has_status: false };
     let mut applied = applied.clone();
     kind.decode(&mut applied).map_err(|error| Status::bad_request(error.wrap("v1", "Scale")))?;
-    apply::apply(Some(live), &applied, writer, force, kind.schema).map_err(not_applied)
+    apply::apply(Some(live), &applied, writer, conflicts, kind.schema).map_err(not_applied)
 }
 
 fn not_applied(error: ApplyError) -> Status {

@@ -2,7 +2,7 @@
 //!
 //! In: the Pod, defaulted and stamped. Out: its first status.
 
-use karmada_schema::quantity::Quantity;
+use karmada_quantity::Quantity;
 use serde_json::{Value, json};
 
 /// Waiting for a scheduler, or, where a gate is closed, not even that.

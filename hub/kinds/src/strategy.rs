@@ -38,10 +38,21 @@ fn raises_generation(definition: &ResourceDefinition, counted: Generation, old: 
         && (content(definition, old) != content(definition, new) || counted.metadata.is_some_and(differs))
 }
 
+/// Whether a change counts that what is left of it does not show.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Dropped {
+    /// Nothing that counts was dropped.
+    #[default]
+    Nothing,
+    /// A change was, in a kind that counts it.
+    Counts,
+}
+
 /// Whether a change is one by what was asked for, with what is dropped before it is stored.
-pub fn raised_by_dropped(definition: &ResourceDefinition, old: &Value, new: &Value) -> bool {
+pub fn raised_by_dropped(definition: &ResourceDefinition, old: &Value, new: &Value) -> Dropped {
     let counted = definition.row.generation.filter(|counted| counted.with_dropped);
-    counted.is_some_and(|counted| raises_generation(definition, counted, old, new))
+    let counts = counted.is_some_and(|counted| raises_generation(definition, counted, old, new));
+    if counts { Dropped::Counts } else { Dropped::Nothing }
 }
 
 fn same_map(a: &Value, b: &Value) -> bool {
@@ -60,18 +71,19 @@ fn content(definition: &ResourceDefinition, object: &Value) -> Map<String, Value
     members
 }
 
-/// Counts a change of anything but metadata and status; `counted`: there was one that what is left does not show.
+/// Counts a change of anything but metadata and status, and one that was dropped where that counts.
 pub fn raise_generation(
     definition: &ResourceDefinition,
     old: &Value,
     new: &mut Value,
     empties: &Empties,
-    counted: bool,
+    dropped: Dropped,
 ) {
     let Some(kind) = definition.row.generation else { return };
     let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
-    let raises =
-        counted || kind.literal && empties.stay_in(new) || raises_generation(definition, kind, old, new);
+    let raises = dropped == Dropped::Counts
+        || kind.literal && empties.stay_in(new)
+        || raises_generation(definition, kind, old, new);
     set_generation(new, generation + i64::from(raises));
 }
 

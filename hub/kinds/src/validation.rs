@@ -15,7 +15,9 @@ pub(crate) mod devices;
 pub(crate) mod disruption_budget;
 pub(crate) mod endpoints;
 pub(crate) mod flow;
+pub(crate) mod interpreter_webhooks;
 pub(crate) mod job;
+pub(crate) mod multi_cluster_service;
 pub(crate) mod networking;
 pub(crate) mod node;
 pub(crate) mod pod;
@@ -38,13 +40,22 @@ use std::sync::Arc;
 
 use karmada_cel::Compiling;
 use karmada_definitions::kind_row::{KindRow, Look};
+use karmada_schema::facts::judge;
 use karmada_schema::fields::{
-    Errors, amount_shown, at_most_all, encoded, entries, immutable, int_or_percent, invalid_each, is_empty,
-    list, non_negative, one_of, only_name, text, whole_lists,
+    Errors, amount_shown, entries, immutable, invalid_each, is_empty, list, non_negative, only_name, text,
+    whole_lists,
 };
 use karmada_schema::metadata::{self, NameRule, validate_metadata, validate_metadata_update};
 use karmada_schema::{FieldError, addresses, names};
 use serde_json::Value;
+
+/// The plain facts of types (`data/facts.tsv`), by the type's name.
+pub(crate) mod facts {
+    use karmada_schema::facts::{Fact, Step, What, When};
+    use karmada_schema::names;
+
+    include!(concat!(env!("OUT_DIR"), "/facts.rs"));
+}
 
 pub(crate) use pod::marks::armor;
 pub(crate) use service::addresses as service_addresses;

@@ -29,7 +29,7 @@ pub(crate) use pod_security::admit as pod_security;
 pub use pods::PodDefaults;
 pub(crate) use pods::last_look;
 pub use pods::system_classes;
-pub(crate) use quota::{Held, Quotas};
+pub(crate) use quota::Quotas;
 pub(crate) use resizing::admit as resizing;
 pub use service_accounts::ServiceAccounts;
 
@@ -51,6 +51,18 @@ pub trait Admission: Send + Sync {
     fn judge_unstored(&self, _: &Served, _: &AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
+}
+
+/// Held while a write is under way that others wait for.
+pub type Held = Option<Box<dyn Send + Sync>>;
+
+/// A gate that judges a write against all that is stored: writes that it is about come one after the other, so that no two of them fit into
+/// what there is room for once.
+#[async_trait::async_trait]
+pub trait InTurn: Send + Sync {
+    /// Refuses the write, or lets it through. What comes back is held until the write is done, and seen by whoever judges next. It is asked
+    /// last of all, of the object as it will be stored.
+    async fn admit(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<Held, Status>;
 }
 
 /// The gates that every write passes, in their order.

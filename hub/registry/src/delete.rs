@@ -38,7 +38,6 @@ impl Registry {
         key: &ObjectKey,
         options: &DeleteOptions,
         user: &User,
-        dry_run: bool,
     ) -> Result<Deleted, Status> {
         let orphaning = options.orphaning()?;
         for _ in 0..TRIES {
@@ -47,7 +46,7 @@ impl Registry {
             // Marking an object for deletion needs no conversion, so that a webhook that is gone holds nothing up.
             let mut object =
                 if whole { live.value() } else { storage::from_storage(definition, live.value()) };
-            let mut request = AdmissionRequest::delete(definition, key, &mut object, user, options, dry_run);
+            let mut request = AdmissionRequest::delete(definition, key, &mut object, user, options);
             if options.admitted {
                 self.gates.admit(self, &mut request)?;
             } else {
@@ -58,7 +57,7 @@ impl Registry {
                 self.admit_final(&mut request).await?;
             }
             let marked = self.mark(definition, object, options, orphaning);
-            if dry_run {
+            if options.is_dry() {
                 let shown = self.encoded(definition, marked.object)?;
                 let shown = Served::stored(&shown, live.revision)?;
                 return Ok(match marked.then {

@@ -25,6 +25,7 @@ mod update;
 pub mod user;
 mod virtual_resource;
 pub mod webhook;
+mod write_steps;
 
 pub use authorize::{Attributes, Authorize, Decision};
 pub use delete::Deleted;

@@ -12,7 +12,7 @@ use karmada_definitions::status::Status;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_store::{Store, StoreError};
 
-use crate::admission::{Admission, Dynamic, Gates, Held, Quotas};
+use crate::admission::{Admission, Dynamic, Gates, Held, InTurn, Quotas};
 use crate::authorize::Authorize;
 use crate::cache::Cache;
 use crate::request::AdmissionRequest;
@@ -51,7 +51,8 @@ pub struct Registry {
     served: Served,
     pub(crate) gates: Gates,
     pub(crate) dynamic: Dynamic,
-    quotas: Quotas,
+    /// Who judges last, in this order.
+    in_turn: Vec<Box<dyn InTurn>>,
     /// Held while a Service is given its addresses, until it is stored.
     services: tokio::sync::Mutex<()>,
 }
@@ -70,12 +71,12 @@ impl Registry {
     pub fn new(parts: Parts) -> Self {
         let Parts { store, cache, catalogue, admission, authorizer, clock, ids } = parts;
         let dynamic = Dynamic::new(&cache, authorizer);
-        let quotas = Quotas::new(&cache);
+        let quotas = Box::new(Quotas::new(&cache));
         Registry {
             served: Served::new(store, cache, catalogue, clock, ids),
             gates: Gates(admission),
             dynamic,
-            quotas,
+            in_turn: vec![quotas],
             services: tokio::sync::Mutex::default(),
         }
     }
@@ -84,6 +85,13 @@ impl Registry {
     #[must_use]
     pub fn exempting(mut self, groups: &'static [&'static str]) -> Self {
         self.dynamic.exempt = groups;
+        self
+    }
+
+    /// The same registry, where a further gate judges writes one after the other.
+    #[must_use]
+    pub fn judging(mut self, gate: Box<dyn InTurn>) -> Self {
+        self.in_turn.push(gate);
         self
     }
 
@@ -101,7 +109,7 @@ impl Registry {
         let (all, _) = self.cache().shard(&definition.storage).list("", None, 0, &|_| true);
         all.iter().filter(|other| other.key != *key).for_each(|other| taken.add(&other.value()));
         let seed = self.seed();
-        Some((guard, services::Allocator { taken, seed, dry: false }))
+        Some((guard, services::Allocator { taken, seed, dry: false, drawn: 0 }))
     }
 
     /// Admission up to the last change of the object: the gates, then mutating webhooks; what those change passes the gates again.
@@ -113,7 +121,7 @@ impl Registry {
 
     /// Admission of the object as it will be stored, after its own rules: the gates, Pod security, nodes of changed Pods, policies,
     /// validating webhooks, quotas. What comes back is to be held until the write is done.
-    pub(crate) async fn admit_final(&self, request: &mut AdmissionRequest<'_>) -> Result<Held, Status> {
+    pub(crate) async fn admit_final(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<Held>, Status> {
         self.gates.judge(self, request)?;
         crate::admission::pod_security(self, request)?;
         crate::admission::resizing(self, request)?;
@@ -123,7 +131,11 @@ impl Registry {
         }
         crate::admission::last_look(self, request)?;
         self.dynamic.may_name_parameters(self, request)?;
-        self.quotas.admit(self, request).await
+        let mut held = Vec::with_capacity(self.in_turn.len());
+        for gate in &self.in_turn {
+            held.push(gate.admit(self, request).await?);
+        }
+        Ok(held)
     }
 }
 

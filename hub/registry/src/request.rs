@@ -95,7 +95,7 @@ impl Warnings {
         self.1.is_some()
     }
 
-    /// Notes something for the audit log; the first word counts.
+    /// Notes something for the audit log; of several notes under one key the first stays.
     pub fn note(&self, key: impl Into<String>, value: impl Into<String>) {
         if let Some(notes) = &self.1 {
             notes.lock().entry(key.into()).or_insert_with(|| value.into());
@@ -192,6 +192,11 @@ fn invalid_options(reason: &'static str, field: &str, message: &str) -> Status {
 }
 
 impl DeleteOptions {
+    /// Whether nothing is to be deleted.
+    pub fn is_dry(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
     /// Reads the propagation, or says why it cannot be read; `None` where nothing is asked.
     pub fn orphaning(&self) -> Result<Option<Orphaning>, Status> {
         if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
@@ -288,7 +293,6 @@ impl<'a> AdmissionRequest<'a> {
         object: &'a mut Value,
         user: &'a User,
         options: &'a DeleteOptions,
-        dry_run: bool,
     ) -> Self {
         AdmissionRequest {
             definition,
@@ -298,7 +302,7 @@ impl<'a> AdmissionRequest<'a> {
             old: None,
             subresource: "",
             user,
-            how: How::Delete(options, dry_run),
+            how: How::Delete(options),
             warnings: &options.warnings,
             sent_empty: None,
             budget: karmada_cel::Budget::default(),
@@ -311,8 +315,8 @@ impl<'a> AdmissionRequest<'a> {
 pub enum How<'a> {
     /// Create, update, patch, apply.
     Write(&'a WriteOptions),
-    /// Delete, and whether it is a dry run.
-    Delete(&'a DeleteOptions, bool),
+    /// Delete.
+    Delete(&'a DeleteOptions),
 }
 
 impl How<'_> {
@@ -320,7 +324,7 @@ impl How<'_> {
     pub fn dry_run(self) -> bool {
         match self {
             How::Write(options) => options.dry_run,
-            How::Delete(_, dry_run) => dry_run,
+            How::Delete(options) => options.is_dry(),
         }
     }
 }

@@ -55,6 +55,8 @@ pub(super) struct Allocator {
     pub(super) seed: u64,
     /// Nothing will be stored.
     pub(super) dry: bool,
+    /// So many ports from the seed's on are taken: a Service with many does not look at them again for each.
+    pub(super) drawn: i64,
 }
 
 fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
@@ -223,6 +225,13 @@ impl Allocator {
         let allocates = needs_node_ports(&service["spec"]);
         let ports = list(&service["spec"], "ports").to_vec();
         let mut given: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut asked_of: BTreeMap<i64, i64> = BTreeMap::new();
+        for port in &ports {
+            let asked = port["nodePort"].as_i64().filter(|asked| *asked != 0);
+            if let (Some(number), Some(asked)) = (port["port"].as_i64(), asked) {
+                asked_of.entry(number).or_insert(asked);
+            }
+        }
         for (index, port) in ports.iter().enumerate() {
             let (number, node) = (port["port"].as_i64().unwrap_or(0), port["nodePort"].as_i64().unwrap_or(0));
             if node == 0 && !allocates {
@@ -231,16 +240,10 @@ impl Allocator {
             let chosen = match given.get(&number) {
                 Some(same) if node == 0 || node == *same => *same,
                 Some(_) => self.take_port(service, index, node)?,
-                None => {
-                    let asked = ports
-                        .iter()
-                        .filter(|p| p["port"] == number)
-                        .find_map(|p| p["nodePort"].as_i64().filter(|n| *n != 0));
-                    match asked {
-                        Some(asked) => self.take_port(service, index, asked)?,
-                        None => self.draw_port()?,
-                    }
-                }
+                None => match asked_of.get(&number) {
+                    Some(asked) => self.take_port(service, index, *asked)?,
+                    None => self.draw_port()?,
+                },
             };
             given.entry(number).or_insert(chosen);
             service["spec"]["ports"][index]["nodePort"] = json!(chosen);
@@ -280,8 +283,14 @@ impl Allocator {
         let first = PORTS.start() + STATIC_PORTS;
         let dynamic = PORTS.end() - first + 1;
         let start = i64::try_from(self.seed % 1_000_003).unwrap_or(0);
-        let high = (0..dynamic).map(|n| first + (start + n) % dynamic);
-        let free = high.chain(*PORTS.start()..first).find(|port| !self.taken.ports.contains(port));
+        while self.drawn < dynamic {
+            let port = first + (start + self.drawn) % dynamic;
+            self.drawn += 1;
+            if self.taken.ports.insert(port) {
+                return Ok(port);
+            }
+        }
+        let free = (*PORTS.start()..first).find(|port| !self.taken.ports.contains(port));
         let free = free.ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))?;
         self.taken.ports.insert(free);
         Ok(free)
@@ -491,7 +500,7 @@ mod tests {
     fn allocator(others: &[Value]) -> Allocator {
         let mut taken = Taken::default();
         others.iter().for_each(|other| taken.add(other));
-        Allocator { taken, seed: 7, dry: false }
+        Allocator { taken, seed: 7, dry: false, drawn: 0 }
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "a literal is handed over")]

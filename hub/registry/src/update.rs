@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::{dropped, strategy};
-use karmada_schema::object::{ObjectKey, Stored, encode, meta};
+use karmada_schema::object::{ObjectKey, Stored, meta};
 use karmada_store::{Expect, StoreError};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::authorize::Attributes;
 use crate::cache::storage_key;
 use crate::registry::{Registry, Written, store_failed};
-use crate::request::{AdmissionRequest, WriteOptions};
+use crate::request::WriteOptions;
 use crate::user::Origin;
-use crate::{decode, identity, prepare, storage};
+use crate::write_steps::{Encoded, Write};
+use crate::{decode, identity, storage};
 
 /// How often a change is tried against a newer object.
 const TRIES: usize = 16;
@@ -25,14 +25,48 @@ const TRIES: usize = 16;
 /// What a change makes of the live object (`None`: there is none, and the caller may create one).
 pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 'a;
 
+/// What becomes of a change of an object that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Refused,
+    Created,
+}
+
 impl Registry {
-    /// Changes the object at `key`. Where there is none, `create_missing` decides between creating it and a 404.
+    /// Changes the object at `key`.
+    ///
+    /// # Errors
+    /// There is none (404), or the change or what it makes is refused.
     pub async fn update(
         &self,
         definition: &ResourceDefinition,
         key: &ObjectKey,
         options: &WriteOptions,
-        create_missing: bool,
+        change: &mut Change<'_>,
+    ) -> Result<Written, Status> {
+        self.change(definition, key, options, Missing::Refused, change).await
+    }
+
+    /// The same, where an object that is not there is created.
+    ///
+    /// # Errors
+    /// The change or what it makes is refused.
+    pub async fn update_or_create(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        options: &WriteOptions,
+        change: &mut Change<'_>,
+    ) -> Result<Written, Status> {
+        self.change(definition, key, options, Missing::Created, change).await
+    }
+
+    async fn change(
+        &self,
+        definition: &ResourceDefinition,
+        key: &ObjectKey,
+        options: &WriteOptions,
+        missing: Missing,
         change: &mut Change<'_>,
     ) -> Result<Written, Status> {
         for _ in 0..TRIES {
@@ -40,7 +74,7 @@ impl Registry {
                 if self.cache().unreadable(&definition.storage, key).is_some() {
                     return Err(self.absent(definition, key));
                 }
-                if !create_missing {
+                if missing == Missing::Refused {
                     // What the body holds is read, and told, before it is known to be for nothing.
                     if let Ok(mut object) = change(None) {
                         decode::decode(definition, &mut object, options)?;
@@ -99,66 +133,23 @@ impl Registry {
     ) -> Result<Option<Written>, Status> {
         let viewed = self.view(definition, vec![live.clone()]).await?;
         let old = storage::from_storage(definition, viewed[0].value());
-        let mut new = change(Some(&old))?;
-        // That says something: everybody's ownership ends. Else what is empty is what is not there.
-        let forgets = new["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
-        let empties = decode::decode(definition, &mut new, options)?;
-        identity::of_changed(definition, key, live, &old, &mut new, options)?;
-        prepare::defaults(self, definition, &mut new);
-        // Before what the server itself changes: nobody owns that.
-        if !options.applied {
-            if forgets && new["metadata"].is_object() {
-                new["metadata"]["managedFields"] = json!([]);
-            }
-            prepare::managed_fields(self, definition, Some(&old), &mut new, options);
-        }
-        prepare::changed_object(definition, &options.subresource, &old, &mut new, &self.now_text());
-        let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
-        self.admit(&mut request).await?;
-        options.warnings.extend(karmada_kinds::validation::owners_twice(&new));
-        identity::owners_once(&mut new);
-        let counted = strategy::raised_by_dropped(definition, &old, &new);
-        dropped::settle(definition, &options.subresource, &mut new, Some(&old));
-        let mut service = match &*options.subresource {
-            "" => self.service_allocator(definition, key).await,
-            _ => None,
-        };
-        if let Some((_, allocator)) = &mut service {
-            allocator.update(&mut new, &old)?;
-        }
-        if let Err(status) = prepare::validate_changed(definition, &options.subresource, &new, &old, &empties)
-        {
-            options.warnings.extend(prepare::tolerated(definition, &new, &old, &status));
-            return Err(status);
-        }
-        let mut request = AdmissionRequest::write(definition, key, &mut new, Some(&old), options);
-        let _held = self.admit_final(&mut request).await?;
-        (definition.row.finish_update)(&mut new, &old);
-        options.warnings.extend(karmada_kinds::remarks(definition, &new, Some((&old, live))));
-        karmada_kinds::forget_empties(definition, &mut new);
-        match &*options.subresource {
-            "binding" => {}
-            "status" | "approval" => strategy::keep_generation(definition, &old, &mut new),
-            _ => strategy::raise_generation(definition, &old, &mut new, &empties, counted),
-        }
-        if prepare::same(&old, &new) && storage::is_stored_as_now(definition, live) {
+        let new = change(Some(&old))?;
+        let mut write = Write::change((self, definition), key, (live.clone(), old), new, options);
+        write.walk().await?;
+        if write.changes_nothing() {
             let object = self.cache().get(&definition.storage, key);
             let object = object.ok_or_else(|| Status::not_found(definition, &key.name))?;
             let object = self.view(definition, vec![object]).await?.remove(0);
             return Ok(Some(Written { object, created: false }));
         }
-        let last_finalizer_gone =
-            meta::deleting(&old) && meta::finalizers(&new).is_empty() && prepare::no_grace(&new);
-        let shown = storage::shown(definition, &new);
-        let stored = storage::store(self, definition, new).await?;
-        let bytes = encode(&stored, &definition.kind, &definition.storage_api_version());
-        storage::check_size(&bytes)?;
+        let goes = write.lets_go();
+        let Encoded { bytes, shown } = write.encode().await?;
         if options.dry_run {
             let object = storage::answer(definition, shown, &bytes, live.revision)?;
             return Ok(Some(Written { object, created: false }));
         }
         let path = storage_key(&definition.storage, key);
-        let outcome = if last_finalizer_gone {
+        let outcome = if goes {
             self.store().delete(&path, live.revision).await
         } else {
             let sealed = self.sealed(definition, &path, &bytes)?;
@@ -168,7 +159,7 @@ impl Registry {
             Ok(revision) => {
                 self.cache().wait_for(revision).await;
                 // What goes with its last finalizer is answered as it was written, which it never was.
-                let at = if last_finalizer_gone { live.revision } else { revision };
+                let at = if goes { live.revision } else { revision };
                 let object = storage::answer(definition, shown, &bytes, at)?;
                 Ok(Some(Written { object, created: false }))
             }

@@ -21,9 +21,8 @@ use serde_json::Value;
 use crate::metadata::annotations_fit;
 use crate::{SchemaRef, decode_go, go_json};
 use compare::compare;
-use conflict::conflicts;
 use managers::{Managers, Operation};
-use typed::{Place, field_set, validate};
+use typed::{Duplicates, Place, field_set, validate};
 
 pub use conflict::{ApplyError, Conflict};
 pub use element::Element;
@@ -59,7 +58,7 @@ pub fn update_managed(live: Option<&Value>, new: &mut Value, writer: Writer<'_>,
     let Some(mut managers) = managers_of(live, new, writer.subresource) else { return };
     strip(new);
     // What cannot be told apart, such as elements of a keyed list without their key, nobody can own.
-    if validate(Place::Known(schema), new, true).is_err() {
+    if validate(Place::Known(schema), new, Duplicates::Allowed).is_err() {
         return;
     }
     let exists = live.and_then(|live| live.pointer("/metadata/uid")).is_some();
@@ -77,19 +76,28 @@ pub fn update_managed(live: Option<&Value>, new: &mut Value, writer: Writer<'_>,
     managers.write(new);
 }
 
+/// What becomes of fields that others own and an apply sets otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflicts {
+    /// The apply is refused.
+    Refused,
+    /// They are the applier's from now on.
+    Taken,
+}
+
 /// Merges the configuration `applied` into `live`, as the patch type `application/apply-patch+yaml` does.
 ///
 /// Answers the new object, managedFields in place. Fields that the manager applied before and no longer does go, unless
 /// someone else owns them.
 ///
 /// # Errors
-/// [`ApplyError::Conflicts`] (409) unless `force`; [`ApplyError::BadRequest`] (400) for an applied object that carries
+/// [`ApplyError::Conflicts`] (409) unless they are taken; [`ApplyError::BadRequest`] (400) for an applied object that carries
 /// managedFields or another version; [`ApplyError::Typed`] (500) where it does not fit the schema.
 pub fn apply(
     live: Option<&Value>,
     applied: &Value,
     writer: Writer<'_>,
-    force: bool,
+    conflicts: Conflicts,
     schema: SchemaRef<'_>,
 ) -> Result<Value, ApplyError> {
     let version = applied["apiVersion"].as_str().unwrap_or_default();
@@ -99,7 +107,7 @@ pub fn apply(
     if applied.pointer("/metadata/managedFields").is_some_and(|managed| !managed.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
-    if let Err(problems) = validate(Place::Known(schema), applied, false) {
+    if let Err(problems) = validate(Place::Known(schema), applied, Duplicates::Refused) {
         let name = describe(applied);
         return Err(ApplyError::Typed(format!("failed to create typed patch object ({name}): {problems}")));
     }
@@ -114,13 +122,13 @@ pub fn apply(
         let before = Writer { manager: "before-first-apply", ..writer };
         managers = update(&empty(schema), &base, managers, before, &unowned(), schema);
     }
-    let outcome = match merge_owned(&base, applied, managers.clone(), writer, force, schema) {
+    let outcome = match merge_owned(&base, applied, managers.clone(), writer, conflicts, schema) {
         Err(ApplyError::Conflicts(found)) if writer.manager == "kubectl" => {
             let left = conflict::not_from_client_side(found, &base, writer, schema);
             if !left.is_empty() {
                 return Err(ApplyError::Conflicts(left));
             }
-            merge_owned(&base, applied, managers, writer, true, schema)
+            merge_owned(&base, applied, managers, writer, Conflicts::Taken, schema)
         }
         outcome => outcome,
     };
@@ -296,7 +304,7 @@ fn merge_owned(
     applied: &Value,
     mut managers: Managers,
     writer: Writer<'_>,
-    force: bool,
+    conflicts: Conflicts,
     schema: SchemaRef<'_>,
 ) -> Result<(Value, Managers), ApplyError> {
     let place = Place::Known(schema);
@@ -311,8 +319,8 @@ fn merge_owned(
     };
     let change = compare(place, live, &object).without(&reset);
     let taken = change.modified.union(&change.added);
-    let found = conflicts(&managers, writer, &taken);
-    if !force && !found.is_empty() {
+    let found = conflict::conflicts(&managers, writer, &taken);
+    if conflicts == Conflicts::Refused && !found.is_empty() {
         return Err(ApplyError::Conflicts(found));
     }
     managers

@@ -13,12 +13,18 @@ use crate::{FieldError, names};
 
 /// Puts a condition into `status.conditions`, where it takes the place of the one of its type. Its `lastTransitionTime`, which the caller
 /// gives as the present, is that of the one before where its `status` is.
-pub fn put(object: &mut Value, mut condition: Value) {
+pub fn put(object: &mut Value, condition: Value) {
     let conditions = &mut object["status"]["conditions"];
     if !conditions.is_array() {
         *conditions = json!([]);
     }
-    let Some(conditions) = conditions.as_array_mut() else { return };
+    if let Some(conditions) = conditions.as_array_mut() {
+        put_among(conditions, condition);
+    }
+}
+
+/// The same for conditions that stand somewhere else.
+pub fn put_among(conditions: &mut Vec<Value>, mut condition: Value) {
     let Some(held) = conditions.iter_mut().find(|held| held["type"] == condition["type"]) else {
         return conditions.push(condition);
     };

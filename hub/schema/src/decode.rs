@@ -11,7 +11,8 @@ use super::duplicate::REPORT_LIMIT;
 use super::navigate::SchemaRef;
 use super::path::Path;
 use super::scalars::{bytes, int_or_string, integer, quantity, timestamp};
-use super::{field_error::quote, time};
+use super::time;
+use karmada_field::quote;
 
 /// Decodes `value` under a Go type's schema in place. Answers unknown fields, each as `unknown field "spec.foo"`.
 ///

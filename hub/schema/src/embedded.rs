@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::builtin::Schemas;
 use super::decode::decode_go;
-use super::field_error::{FieldError, go_json};
 use super::mismatch::DecodeError;
 use super::navigate::SchemaRef;
 use super::path::Path;
+use karmada_field::{FieldError, go_json};
 
 /// Reads the metadata of embedded objects into its Go type. Answers unknown fields, each as `unknown field "spec.a.metadata.x"`.
 ///

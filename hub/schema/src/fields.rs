@@ -6,9 +6,25 @@ use crate::object::extent::Extent;
 use crate::path::Path;
 use crate::{FieldError, names};
 
-/// A new object can have one name alone, and so does what names are made from. Said where names are judged; `besides`: also of
-/// names that are wrong otherwise.
-pub fn only_name(new: &Value, wanted: &str, detail: &str, besides: bool, errors: &mut Vec<FieldError>) {
+/// A new object can have one name alone, and so does what names are made from. Said where names are judged, of those that nothing
+/// else is wrong with.
+pub fn only_name(new: &Value, wanted: &str, detail: &str, errors: &mut Vec<FieldError>) {
+    name_is(new, wanted, detail, |told| told.is_none(), errors);
+}
+
+/// The same, also of names that are wrong otherwise.
+pub fn only_name_whatever(new: &Value, wanted: &str, detail: &str, errors: &mut Vec<FieldError>) {
+    name_is(new, wanted, detail, |_| true, errors);
+}
+
+/// `says`: whether it is said, by where the name was told of before.
+fn name_is(
+    new: &Value,
+    wanted: &str,
+    detail: &str,
+    says: fn(Option<usize>) -> bool,
+    errors: &mut Vec<FieldError>,
+) {
     let mut place = 0;
     for field in ["generateName", "name"] {
         let name = text(&new["metadata"], field);
@@ -17,7 +33,7 @@ pub fn only_name(new: &Value, wanted: &str, detail: &str, besides: bool, errors:
         let own = at.to_string();
         let told = errors.iter().rposition(|error| error.field == own);
         place = told.map_or(place, |last| last + 1);
-        if !name.is_empty() && name != wanted && (besides || told.is_none()) {
+        if !name.is_empty() && name != wanted && says(told) {
             errors.insert(place, FieldError::invalid(&at, name, detail));
             place += 1;
         }

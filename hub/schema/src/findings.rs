@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use karmada_cel::{Compiling, PatternError};
 
-use crate::field_error::{FieldError, Shown};
 use crate::path::Path;
+use karmada_field::{FieldError, Shown};
 
 /// Problems that one answer tells.
 pub(crate) const MOST_ERRORS: usize = 1_000;

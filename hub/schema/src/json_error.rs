@@ -45,6 +45,13 @@ struct Reader<'a> {
     at: usize,
 }
 
+/// What is open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Brace,
+    Bracket,
+}
+
 impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
@@ -64,13 +71,12 @@ impl Reader<'_> {
 
     /// One value with all it holds. What is open is on a list of its own: depth costs no stack.
     fn document(&mut self) -> Result<(), String> {
-        // For each open brace or bracket, whether it is a brace.
-        let mut open: Vec<bool> = Vec::new();
+        let mut open: Vec<Open> = Vec::new();
         loop {
             self.spaces();
             match self.next()? {
                 b'{' => {
-                    self.open(&mut open, true)?;
+                    self.open(&mut open, Open::Brace)?;
                     self.spaces();
                     if self.peek() != Some(b'}') {
                         self.key()?;
@@ -80,7 +86,7 @@ impl Reader<'_> {
                     open.pop();
                 }
                 b'[' => {
-                    self.open(&mut open, false)?;
+                    self.open(&mut open, Open::Bracket)?;
                     self.spaces();
                     if self.peek() != Some(b']') {
                         continue;
@@ -101,31 +107,34 @@ impl Reader<'_> {
         }
     }
 
-    fn open(&self, open: &mut Vec<bool>, brace: bool) -> Result<(), String> {
-        open.push(brace);
+    fn open(&self, open: &mut Vec<Open>, one: Open) -> Result<(), String> {
+        open.push(one);
         if open.len() > DEEPEST {
-            Err(format!("invalid character '{}' exceeded max depth", if brace { '{' } else { '[' }))
+            Err(format!(
+                "invalid character '{}' exceeded max depth",
+                if one == Open::Brace { '{' } else { '[' }
+            ))
         } else {
             Ok(())
         }
     }
 
     /// What follows a value: the end of what holds it, any number of times, or the next one. Answers whether all is closed.
-    fn close(&mut self, open: &mut Vec<bool>) -> Result<bool, String> {
+    fn close(&mut self, open: &mut Vec<Open>) -> Result<bool, String> {
         loop {
-            let Some(brace) = open.last().copied() else { return Ok(true) };
+            let Some(one) = open.last().copied() else { return Ok(true) };
             self.spaces();
-            match (self.next()?, brace) {
-                (b',', true) => {
+            match (self.next()?, one) {
+                (b',', Open::Brace) => {
                     self.key()?;
                     return Ok(false);
                 }
-                (b',', false) => return Ok(false),
-                (b'}', true) | (b']', false) => {
+                (b',', Open::Bracket) => return Ok(false),
+                (b'}', Open::Brace) | (b']', Open::Bracket) => {
                     open.pop();
                 }
-                (other, true) => return Err(unexpected(other, "after object key:value pair")),
-                (other, false) => return Err(unexpected(other, "after array element")),
+                (other, Open::Brace) => return Err(unexpected(other, "after object key:value pair")),
+                (other, Open::Bracket) => return Err(unexpected(other, "after array element")),
             }
         }
     }

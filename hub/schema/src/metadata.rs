@@ -33,24 +33,25 @@ impl NameRule {
         self == NameRule::Late
     }
 
-    /// What is wrong with a name; with `prefix`, one that more is appended to.
-    fn check(self, name: &str, prefix: bool) -> Vec<String> {
-        let mut name = name.to_owned();
-        if prefix
-            && name.len() > 1
-            && name.ends_with('-')
-            && matches!(self, NameRule::Subdomain | NameRule::Label)
-        {
-            name.pop();
-            name.push('a');
+    /// What is wrong with the beginning of a name, which more is appended to.
+    fn check_beginning(self, name: &str) -> Vec<String> {
+        match name.strip_suffix('-').filter(|rest| !rest.is_empty()) {
+            Some(rest) if matches!(self, NameRule::Subdomain | NameRule::Label) => {
+                self.check(&format!("{rest}a"))
+            }
+            _ if self == NameRule::LongName => Vec::new(),
+            _ => self.check(name),
         }
+    }
+
+    /// What is wrong with a name.
+    fn check(self, name: &str) -> Vec<String> {
         match self {
-            NameRule::Subdomain => names::dns_subdomain(&name),
-            NameRule::LongName if prefix => Vec::new(),
-            NameRule::LongName => names::long_name(&name),
-            NameRule::Label => names::dns_label(&name),
-            NameRule::PathSegment => names::path_segment(&name),
-            NameRule::Address => addresses::strict(&name),
+            NameRule::Subdomain => names::dns_subdomain(name),
+            NameRule::LongName => names::long_name(name),
+            NameRule::Label => names::dns_label(name),
+            NameRule::PathSegment => names::path_segment(name),
+            NameRule::Address => addresses::strict(name),
             NameRule::Any | NameRule::Late => Vec::new(),
         }
     }
@@ -88,12 +89,12 @@ pub fn validate_metadata_update(new: &Value, old: &Value) -> Vec<FieldError> {
 fn created(rule: NameRule, meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (name, generate) = (text(meta, "name"), text(meta, "generateName"));
     if !generate.is_empty() {
-        invalid_each(errors, &path.child("generateName"), generate, rule.check(generate, true));
+        invalid_each(errors, &path.child("generateName"), generate, rule.check_beginning(generate));
     }
     if name.is_empty() {
         errors.push(FieldError::required(&path.child("name"), "name or generateName is required"));
     } else {
-        invalid_each(errors, &path.child("name"), name, rule.check(name, false));
+        invalid_each(errors, &path.child("name"), name, rule.check(name));
     }
     if let Some(generation) = meta["generation"].as_i64().filter(|generation| *generation < 0) {
         let detail = "must be greater than or equal to 0";

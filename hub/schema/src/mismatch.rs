@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::field_error::quote;
 use super::path::Path;
+use karmada_field::quote;
 
 /// A body that cannot be held by the kind's Go type. `Display` is Go's message; the caller wraps it as
 /// `KIND in version "VERSION" cannot be handled as a KIND: …` (400 BadRequest), which [`DecodeError::wrap`] does.

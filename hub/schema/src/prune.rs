@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::duplicate::REPORT_LIMIT;
-use super::field_error::quote;
 use super::navigate::SchemaRef;
 use super::path::Path;
+use karmada_field::quote;
 
 /// Drops what the schema does not know. Answers the dropped fields, each as `unknown field "spec.foo"`.
 pub fn prune(schema: SchemaRef<'_>, value: &mut Value) -> Vec<String> {

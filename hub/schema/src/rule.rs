@@ -2,7 +2,7 @@
 
 use karmada_cel::Program;
 
-use super::field_error::ErrorType;
+use karmada_field::ErrorType;
 
 /// One rule, ready to run.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use karmada_cel::{
 use serde_json::Value;
 
 use super::arena::ListType;
-use super::field_error::{ErrorType, FieldError, Shown};
 use super::navigate::SchemaRef;
 use super::path::Path;
 use karmada_cel::apart;
+use karmada_field::{ErrorType, FieldError, Shown};
 
 /// A schema's rules, compiled once.
 fn rules_of(schema: SchemaRef<'_>) -> &[Rule] {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::arena::Format;
 use super::mismatch::{DecodeError, Place, what};
 use super::navigate::SchemaRef;
-use super::quantity::Quantity;
 use super::time;
+use karmada_quantity::Quantity;
 
 pub(super) fn integer(schema: SchemaRef<'_>, value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
     let Value::Number(number) = value else { return Err(at.mismatch(what(value))) };

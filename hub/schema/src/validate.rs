@@ -7,12 +7,12 @@ use karmada_cel::{Compiling, Shape as _};
 use serde_json::Value;
 
 use super::arena::{Extra, Format, ListType, Type, flag};
-use super::field_error::FieldError;
 use super::findings::Findings;
 use super::formats;
 use super::navigate::SchemaRef;
 use super::path::Path;
 use super::rules::Correlated;
+use karmada_field::FieldError;
 
 /// Everything about `value` that the schema refuses: types, required fields, enums, formats, bounds, patterns, and
 /// duplicates in keyed lists and sets. `apiVersion`, `kind` and `metadata` at the root are not looked at: they are
@@ -232,7 +232,7 @@ fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Findi
         _ => return,
     };
     if !formats::fits(name, text) {
-        let detail = format!("{path} in body must be of type {name}: {}", super::field_error::quote(text));
+        let detail = format!("{path} in body must be of type {name}: {}", karmada_field::quote(text));
         errors.push(FieldError::type_invalid(path, text, detail));
     }
 }
@@ -341,7 +341,7 @@ fn junctors(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut 
     let refuse = |errors: &mut Findings, detail: String| {
         errors.push(FieldError::invalid(&Path::ROOT, "", detail));
     };
-    let place = super::field_error::quote(&path.to_string());
+    let place = karmada_field::quote(&path.to_string());
     if !junctors.any_of.is_empty() {
         let tried: Vec<Vec<FieldError>> = junctors.any_of.iter().map(|one| problems(*one, errors)).collect();
         if !tried.iter().any(Vec::is_empty) {

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::workloads;
 use crate::api_port::RegistryApi;
-use crate::{AccessSettings, Hub, Serves, Settings, StoreKind};
+use crate::{AccessSettings, Hub, LifecycleSettings, Serves, Settings, StoreKind};
 
 /// Nodes of a member.
 const NODES: usize = 3;
@@ -46,6 +46,7 @@ impl Member {
             advertise: Vec::new(),
             store: StoreKind::Memory,
             controllers: true,
+            lifecycle: LifecycleSettings::default(),
             access: AccessSettings::default(),
         };
         let api = Hub::start(&settings, clock.clone()).await.with_context(|| format!("starting {name}"))?;
@@ -79,8 +80,7 @@ async fn make_node(api: &Hub, name: &str) -> Result<()> {
         node["status"] = status.clone();
         Ok(node)
     };
-    let written =
-        api.registry.update(definition, &ObjectKey::new("", name), &options, false, &mut change).await;
+    let written = api.registry.update(definition, &ObjectKey::new("", name), &options, &mut change).await;
     written.map(|_| ()).map_err(|status| anyhow!("making the node {name}: {}", status.message))
 }
 

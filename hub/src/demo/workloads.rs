@@ -100,7 +100,7 @@ impl Players {
         let pods = self.registry.definition("", "v1", "pods").map_err(other)?;
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         let key = ObjectKey::new(&key.namespace, &key.name);
-        match self.registry.delete(&pods, &key, &options, &super::options().user, false).await {
+        match self.registry.delete(&pods, &key, &options, &super::options().user).await {
             Err(status) if status.code != 404 => Err(other(status)),
             _ => Ok(()),
         }

@@ -69,7 +69,7 @@ impl Agents {
             Ok(changed)
         };
         let at = ObjectKey::new("", name);
-        self.registry.update(&definition, &at, &write_options(), false, &mut change).await.map(drop)
+        self.registry.update(&definition, &at, &write_options(), &mut change).await.map(drop)
     }
 }
 

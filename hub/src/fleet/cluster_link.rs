@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::strings::annotations;
 use karmada_gateway::fleet::{ClusterLink, LinkState, SessionView};
+use karmada_schema::condition::put_among;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -96,6 +97,8 @@ pub fn object(
         "heldDeletes",
         link.hold.map(|hold| json!({"batch": hold.batch.to_string(), "count": hold.deletes})),
     );
+    let removals = pending.held.map(|held| json!({"batch": held.batch(), "count": held.count}));
+    tell("heldRemovals", removals);
     let metadata = cluster.metadata();
     json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "ClusterLink", "metadata": metadata, "status": status})
 }
@@ -154,17 +157,7 @@ fn session(session: &SessionView) -> Value {
 
 /// Each condition with the moment since when it is so: that of the one before, where its status is the same.
 fn conditions(link: &ClusterLink, pending: &Pending, before: &Value, now: Timestamp) -> Vec<Value> {
-    let since = |kind: &str, status: &str, otherwise: Timestamp| {
-        let all = before.as_array().into_iter().flatten();
-        let same = all
-            .filter(|was| was["type"] == kind && was["status"] == status)
-            .find_map(|was| was["lastTransitionTime"].as_str());
-        same.map_or_else(|| time(otherwise), str::to_owned)
-    };
-    let condition = |kind: &str, status: &str, (reason, message): (&str, String), otherwise: Timestamp| {
-        json!({"type": kind, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": since(kind, status, otherwise)})
-    };
+    let condition = |kind: &str, status: &str, (reason, message): (&str, String), since: Timestamp| json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time(since)});
     let (connected, why) = connected(link);
     let (applied, behind) = match pending.count {
         0 => ("True", ("UpToDate", "everything is applied as it is now".to_owned())),
@@ -173,21 +166,23 @@ fn conditions(link: &ClusterLink, pending: &Pending, before: &Value, now: Timest
             ("WorksPending", format!("{count} Works are not applied as they are now, or not removed yet")),
         ),
     };
-    let (held, waits) = match link.hold {
-        None => ("False", ("NoneHeld", "no deletes wait for a person's word".to_owned())),
-        Some(hold) => {
-            let how = format!(
-                "{} deletes wait: karmadactl confirm {} --batch {}",
-                hold.deletes, link.cluster, hold.batch
-            );
-            ("True", ("WaitingForConfirmation", how))
-        }
+    let wait = |count: u64, what: &str, batch: String| {
+        format!("{count} {what} wait: karmadactl confirm {} --batch {batch}", link.cluster)
     };
-    vec![
+    let restored = link.hold.map(|hold| wait(hold.deletes, "deletes", hold.batch.to_string()));
+    let placed = pending.held.map(|held| wait(held.count as u64, "removals", held.batch()));
+    let (held, waits) = match restored.into_iter().chain(placed).collect::<Vec<_>>() {
+        none if none.is_empty() => ("False", ("NoneHeld", "no deletes wait for a person's word".to_owned())),
+        some => ("True", ("WaitingForConfirmation", some.join("; "))),
+    };
+    let told = [
         condition("Connected", connected, why, link.since.unwrap_or(now)),
         condition("WorksApplied", applied, behind, pending.oldest.as_ref().map_or(now, |(_, since)| *since)),
         condition("DeletesHeld", held, waits, now),
-    ]
+    ];
+    let mut all = before.as_array().cloned().unwrap_or_default();
+    told.into_iter().for_each(|one| put_among(&mut all, one));
+    all
 }
 
 fn connected(link: &ClusterLink) -> (&'static str, (&'static str, String)) {
@@ -210,6 +205,7 @@ fn connected(link: &ClusterLink) -> (&'static str, (&'static str, String)) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pending::Held;
     use karmada_gateway::fleet::{Hold, Progress};
     use karmada_gateway::ports::Batch;
 
@@ -266,7 +262,11 @@ mod tests {
     #[test]
     fn a_live_link_tells_all_that_is_known() {
         let hold = Some(Hold { batch: Batch { epoch: 4, revision: 9, timeline: 1 }, deletes: 30 });
-        let pending = Pending { count: 2, oldest: Some(("web".into(), at(90))) };
+        let pending = Pending {
+            count: 2,
+            oldest: Some(("web".into(), at(90))),
+            held: Some(Held { count: 7, last: at(1_700_000_000) }),
+        };
         let shown = object(&cluster(), &ClusterLink { hold, ..live() }, &pending, None, at(200));
         let expected = json!({
             "apiVersion": "edge.karmada.io/v1alpha1", "kind": "ClusterLink",
@@ -280,13 +280,14 @@ mod tests {
                     "receivedBytes": 400, "sentBytes": 5000},
                 "pending": {"works": 2, "sending": 3, "oldestWork": {"name": "web", "since": "1970-01-01T00:01:30Z"}},
                 "heldDeletes": {"batch": "4/9/1", "count": 30},
+                "heldRemovals": {"batch": "20231114T221320Z", "count": 7},
                 "conditions": [
                     {"type": "Connected", "status": "True", "reason": "SessionOpen", "message": "the agent has a session",
                         "lastTransitionTime": "1970-01-01T00:01:40Z"},
                     {"type": "WorksApplied", "status": "False", "reason": "WorksPending",
                         "message": "2 Works are not applied as they are now, or not removed yet", "lastTransitionTime": "1970-01-01T00:01:30Z"},
                     {"type": "DeletesHeld", "status": "True", "reason": "WaitingForConfirmation",
-                        "message": "30 deletes wait: karmadactl confirm north --batch 4/9/1", "lastTransitionTime": "1970-01-01T00:03:20Z"},
+                        "message": "30 deletes wait: karmadactl confirm north --batch 4/9/1; 7 removals wait: karmadactl confirm north --batch 20231114T221320Z", "lastTransitionTime": "1970-01-01T00:03:20Z"},
                 ],
             },
         });
@@ -322,7 +323,7 @@ mod tests {
         let later = object(&cluster(), &heard, &Pending::default(), Some(&first), at(260));
         assert_eq!(later["status"]["lastSeen"], "1970-01-01T00:02:10Z");
         assert_eq!(later["status"]["conditions"], first["status"]["conditions"]);
-        let behind = Pending { count: 1, oldest: Some(("web".into(), at(250))) };
+        let behind = Pending { count: 1, oldest: Some(("web".into(), at(250))), held: None };
         let waits = object(&cluster(), &heard, &behind, Some(&later), at(260));
         assert_eq!(waits["status"]["conditions"][1]["lastTransitionTime"], "1970-01-01T00:04:10Z");
     }

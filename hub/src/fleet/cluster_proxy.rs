@@ -1,23 +1,256 @@
-//! `clusters/proxy`: requests that are to reach a member cluster.
+//! `clusters/proxy`: requests to a member cluster's API, by way of its agent.
 //!
-//! In: a request to the proxy of a Cluster. Out: a refusal that says where to ask instead. Nothing passes requests on to sites yet.
+//! In: a request to the proxy of a Cluster, of a user who may make it. Out: the member's answer, by a tunnel that the agent dials: whole, a
+//! stream, or a connection that became another protocol's. The hub holds no credential of a member: who asks is told to the agent, which asks the
+//! member in that name, as far as the site allows it. Where the agent is away, the answer is there at once and says so.
 
-use http::Response;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::header::{CONNECTION, HeaderMap, UPGRADE};
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt as _, Empty, StreamBody};
+use hyper::body::Frame;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use karmada_apiserver::connect::{Connect, Connection};
 use karmada_apiserver::http::Body;
 use karmada_definitions::status::Status;
+use karmada_gateway::{Gateway, OpenTunnel, TunnelError, TunnelGuard};
+use karmada_proto::v1::{TunnelExtra, TunnelRequest, TunnelResetCode, TunnelResponse};
+use karmada_registry::User;
+use karmada_tunnel::{Incoming, Outgoing, Part, Reset, headers, relay};
+
+/// Under these keys stands what is known of credentials.
+const OF_CREDENTIALS: &str = "authentication.kubernetes.io/";
+
+/// How long an answer may take to begin: whoever is silent for longer gives its place back.
+const HEAD: Duration = Duration::from_secs(300);
 
 /// Answers for the proxies of Clusters.
-pub struct ClusterProxy;
+pub struct ClusterProxy(pub Arc<Gateway>);
 
 #[async_trait::async_trait]
 impl Connect for ClusterProxy {
     async fn connect(&self, connection: Connection<'_>) -> Result<Response<Body>, Status> {
-        let name = &connection.object.key.name;
-        let message = format!(
-            "requests are not passed on to member clusters yet: the hub holds no credential of {name} and dials no member; \
-             ask {name} itself, by its own kubeconfig"
+        let cluster = connection.object.key.name.to_string();
+        let upgrade = connection.upgrade.filter(|_| headers::upgrades(&connection.parts.headers));
+        let request = request(connection.parts, connection.user, upgrade.is_some())?;
+        let OpenTunnel { outgoing, mut incoming, guard } =
+            self.0.tunnel(&cluster, request).await.map_err(|error| unopened(&cluster, &error))?;
+        let outgoing = match &upgrade {
+            Some(_) => Some(outgoing),
+            None => {
+                let cancelled = TunnelResetCode::TunnelCancelled;
+                tokio::spawn(relay::say(connection.body, outgoing, cancelled, |why| why));
+                None
+            }
+        };
+        let head = match tokio::time::timeout(HEAD, incoming.next()).await {
+            Err(_) => {
+                return Err(Status::routed(
+                    504,
+                    "Timeout",
+                    format!("cluster {cluster}: no answer began in five minutes"),
+                ));
+            }
+            Ok(Some(Ok(Part::Head(head)))) => head,
+            Ok(Some(Err(reset))) => return Err(broken(&cluster, &reset)),
+            Ok(Some(Ok(Part::Data(_))) | None) => {
+                return Err(broken(&cluster, &Reset::new(TunnelResetCode::TunnelProtocol, "no answer came")));
+            }
+        };
+        answer(&cluster, &head, (outgoing, incoming, guard), upgrade)
+    }
+}
+
+/// The request as the agent gets it. What the client showed to the hub, and whom it said to be, goes no further than here.
+fn request(parts: &http::request::Parts, user: &User, upgrade: bool) -> Result<TunnelRequest, Status> {
+    let mut carried = headers::carried(&parts.headers);
+    carried.retain(|header| !headers::is_claim(&header.name) && (upgrade || header.name != "upgrade"));
+    // What is known of the credential that was shown here says nothing there.
+    let extra = user.extra.iter().filter(|(key, _)| !key.starts_with(OF_CREDENTIALS));
+    let extra = extra.map(|(key, values)| TunnelExtra { key: key.clone(), values: values.clone() });
+    Ok(TunnelRequest {
+        window: 0,
+        method: parts.method.as_str().to_owned(),
+        path: path(&parts.uri).ok_or_else(|| Status::bad_request("the path to the member cannot be read"))?,
+        headers: carried,
+        upgrade,
+        user: user.name.clone(),
+        uid: user.uid.clone(),
+        groups: user.groups.clone(),
+        extra: extra.collect(),
+    })
+}
+
+/// What follows `/apis/GROUP/VERSION/clusters/NAME/proxy`, as it was written, with the query.
+fn path(uri: &http::Uri) -> Option<String> {
+    let mut segments = uri.path().splitn(8, '/');
+    if segments.nth(6)? != "proxy" {
+        return None;
+    }
+    let path = segments.next().unwrap_or_default();
+    Some(match uri.query() {
+        Some(query) => format!("/{path}?{query}"),
+        None => format!("/{path}"),
+    })
+}
+
+/// The member's answer as the client gets it.
+fn answer(
+    cluster: &str,
+    head: &TunnelResponse,
+    (outgoing, incoming, guard): (Option<Outgoing>, Incoming, TunnelGuard),
+    upgrade: Option<OnUpgrade>,
+) -> Result<Response<Body>, Status> {
+    let unreadable = || Reset::new(TunnelResetCode::TunnelProtocol, "its answer cannot be read");
+    let status = u16::try_from(head.status).ok().and_then(|code| StatusCode::from_u16(code).ok());
+    let (Some(status), Some(mut fields)) = (status, headers::restored(&head.headers)) else {
+        return Err(broken(cluster, &unreadable()));
+    };
+    if status != StatusCode::SWITCHING_PROTOCOLS {
+        fields.remove(UPGRADE);
+        fields.remove(CONNECTION);
+        return Ok(with(status, fields, StreamBody::new(frames(incoming, guard)).boxed_unsync()));
+    }
+    let (Some(outgoing), Some(upgrade)) = (outgoing, upgrade) else {
+        return Err(broken(cluster, &unreadable()));
+    };
+    tokio::spawn(carry(upgrade, outgoing, incoming, guard));
+    Ok(with(status, fields, Empty::new().boxed_unsync()))
+}
+
+fn with(status: StatusCode, headers: HeaderMap, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    response
+}
+
+/// What follows the head. An answer that breaks off ends there; what was promised of its length tells the client. Where the client goes, the
+/// tunnel does.
+fn frames(
+    incoming: Incoming,
+    guard: TunnelGuard,
+) -> impl stream::Stream<Item = Result<Frame<Bytes>, std::convert::Infallible>> + Send + Unpin {
+    let parts = incoming.into_stream().map(move |part| {
+        let _open = &guard;
+        match part {
+            Ok(Part::Data(bytes)) => Some(Ok(Frame::data(bytes))),
+            Ok(Part::Head(_)) => None,
+            Err(reset) => {
+                tracing::debug!(why = reset.message, "a member's answer broke off");
+                None
+            }
+        }
+    });
+    parts.take_while(|frame| std::future::ready(frame.is_some())).filter_map(std::future::ready)
+}
+
+/// Carries a connection that became another protocol's, until the member ends it.
+async fn carry(upgrade: OnUpgrade, outgoing: Outgoing, incoming: Incoming, guard: TunnelGuard) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let (says, hears) = relay::both(TokioIo::new(upgraded), outgoing, incoming);
+    // A client that says no more may still hear; a member that does is gone.
+    tokio::select! {
+        () = async { says.await; std::future::pending().await } => {}
+        () = hears => {}
+    }
+    drop(guard);
+}
+
+fn unopened(cluster: &str, error: &TunnelError) -> Status {
+    let message = error.to_string();
+    match error {
+        TunnelError::NotConnected(_) | TunnelError::NotOpened(..) => Status::routed(
+            503,
+            "ServiceUnavailable",
+            format!("{message}: kubectl get clusterlink {cluster} says since when, and why"),
+        ),
+        TunnelError::TooOld(_) => Status::routed(501, "NotImplemented", message),
+        TunnelError::Busy => Status::routed(429, "TooManyRequests", message),
+        TunnelError::Refused(..) => Status::routed(403, "Forbidden", message),
+    }
+}
+
+fn broken(cluster: &str, reset: &Reset) -> Status {
+    let (code, reason) = match reset.code {
+        TunnelResetCode::TunnelNotAllowed => (403, "Forbidden"),
+        _ => (502, "BadGateway"),
+    };
+    Status::routed(code, reason, format!("cluster {cluster}: {}", reset.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(uri: &str, headers: &[(&str, &str)]) -> http::request::Parts {
+        let mut request = http::Request::get(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    const PROXY: &str = "/apis/cluster.karmada.io/v1alpha1/clusters/m/proxy";
+
+    #[test]
+    fn the_path_goes_on_as_it_was_written() {
+        for (written, passed) in [
+            ("", "/"),
+            ("/", "/"),
+            ("/api/v1/pods?limit=5&watch=1", "/api/v1/pods?limit=5&watch=1"),
+            ("/api/v1/namespaces/a/pods/b%2fc/log", "/api/v1/namespaces/a/pods/b%2fc/log"),
+            ("//api/../x", "//api/../x"),
+            ("?timeout=3s", "/?timeout=3s"),
+        ] {
+            let uri = format!("{PROXY}{written}").parse().unwrap();
+            assert_eq!(path(&uri).as_deref(), Some(passed), "{written}");
+        }
+        assert_eq!(path(&"//apis/cluster.karmada.io/v1alpha1/clusters/m/proxy/api".parse().unwrap()), None);
+    }
+
+    /// The client's `Authorization` and `Impersonate-*` headers do not reach the site.
+    #[test]
+    fn credentials_and_claims_end_at_the_hub() {
+        let parts = parts(
+            &format!("{PROXY}/api"),
+            &[
+                ("authorization", "Bearer s3cret"),
+                ("cookie", "s3cret"),
+                ("host", "hub"),
+                ("impersonate-user", "admin"),
+                ("impersonate-extra-scopes", "all"),
+                ("x-remote-group", "system:masters"),
+                ("connection", "upgrade, keep-alive"),
+                ("upgrade", "SPDY/3.1"),
+                ("accept", "application/json"),
+            ],
         );
-        Err(Status::routed(501, "NotImplemented", message))
+        let extra = [
+            ("k".to_owned(), vec!["v".to_owned()]),
+            ("authentication.kubernetes.io/credential-id".to_owned(), vec!["JTI=1".to_owned()]),
+        ];
+        let user = User {
+            name: "jane".into(),
+            uid: "1".into(),
+            groups: vec!["a".into()],
+            extra: extra.into(),
+            ..User::default()
+        };
+        let names = |request: &TunnelRequest| -> Vec<String> {
+            request.headers.iter().map(|header| header.name.clone()).collect()
+        };
+        let sent = request(&parts, &user, true).unwrap();
+        assert_eq!(names(&sent), ["upgrade", "accept"]);
+        assert_eq!(
+            (sent.user.as_str(), sent.uid.as_str(), &sent.groups[..]),
+            ("jane", "1", &["a".to_owned()][..])
+        );
+        assert_eq!(sent.extra, [TunnelExtra { key: "k".into(), values: vec!["v".into()] }]);
+        assert_eq!(names(&request(&parts, &user, false).unwrap()), ["accept"]);
     }
 }

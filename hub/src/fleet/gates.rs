@@ -6,7 +6,9 @@
 use karmada_api::admission::{self as karmada, Context};
 use karmada_api::object;
 use karmada_api::strings::labels;
-use karmada_definitions::status::{Cause, Status};
+use karmada_api::validation::taint_policy::{NoExecute, validate_cluster_taint_policy};
+use karmada_core::cron_federated_hpa::validation::validate_cron_federated_hpa;
+use karmada_definitions::status::Status;
 use karmada_registry::admission::Admission;
 use karmada_registry::{AdmissionRequest, Operation, Served};
 use karmada_schema::object::meta;
@@ -19,7 +21,10 @@ pub const EXEMPT: &[&str] = &["work.karmada.io", "cluster.karmada.io"];
 const PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
 
 /// Karmada's mutations and validations.
-pub struct KarmadaPolicies;
+pub struct KarmadaPolicies {
+    /// Whether ClusterTaintPolicies may make workloads leave clusters.
+    pub taint_policies: NoExecute,
+}
 
 impl Admission for KarmadaPolicies {
     fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
@@ -35,7 +40,13 @@ impl Admission for KarmadaPolicies {
         let context = Context { now: served.now(), new_uuid: &|| served.new_uid() };
         keep_permanent_id(kind, request.object, request.old, &|| served.new_uid());
         karmada::mutate(group, kind, operation, request.object, request.old, &context);
-        let errors = karmada::validate(group, kind, operation, request.object, request.old);
+        let mut errors = karmada::validate(group, kind, operation, request.object, request.old);
+        if kind == "ClusterTaintPolicy" {
+            errors.extend(validate_cluster_taint_policy(request.object, self.taint_policies));
+        }
+        if kind == "CronFederatedHPA" {
+            errors.extend(validate_cron_federated_hpa(request.object));
+        }
         if errors.is_empty() {
             return Ok(());
         }
@@ -44,14 +55,7 @@ impl Admission for KarmadaPolicies {
         if !plain.is_empty() {
             return Err(Status::invalid(group, kind, meta::name(request.object), plain));
         }
-        let causes = errors
-            .iter()
-            .map(|error| Cause {
-                reason: error.reason().into(),
-                message: error.message(),
-                field: error.path.clone(),
-            })
-            .collect();
+        let causes = errors.iter().map(karmada_kinds::cause).collect();
         Err(Status::invalid(group, kind, meta::name(request.object), causes))
     }
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
-use karmada_api::strings::conditions;
+use karmada_api::strings::{conditions, labels};
+use karmada_core::safe_deletes::{mark, moment_of};
 use karmada_definitions::resource::StorageId;
 use karmada_gateway::Links;
-use karmada_gateway::fleet::Looks;
+use karmada_gateway::fleet::{Look, Looks};
 use karmada_registry::Registry;
 use serde_json::Value;
 
@@ -21,6 +22,24 @@ pub struct Pending {
     pub count: usize,
     /// The one that has waited for the longest, and since when.
     pub oldest: Option<(Arc<str>, Timestamp)>,
+    /// Works that nobody wants there any more, and that wait for a person to let them go.
+    pub held: Option<Held>,
+}
+
+/// Works that wait for a person to let them go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// How many.
+    pub count: usize,
+    /// When the last of them was held back: a word for this moment lets all of them go.
+    pub last: Timestamp,
+}
+
+impl Held {
+    /// The batch that a person lets go.
+    pub fn batch(&self) -> String {
+        mark(self.last)
+    }
 }
 
 /// The counts of one hub.
@@ -49,16 +68,28 @@ impl PendingWorks {
             .iter()
             .map(|work| {
                 let name: Arc<str> = work.key.name.clone();
-                let known = before.get(&name).filter(|(revision, _)| *revision == work.revision);
-                let since = known.map_or_else(|| pending_since(&work.value()), |(_, since)| *since);
-                (name, (work.revision, since))
+                let known = before.get(&name).filter(|look| look.revision == work.revision);
+                let look = known.copied().unwrap_or_else(|| look_at(work.revision, &work.value()));
+                (name, look)
             })
             .collect();
-        let waiting = || looks.iter().filter_map(|(name, (_, since))| Some((name.clone(), (*since)?)));
+        let waiting = || looks.iter().filter_map(|(name, look)| Some((name.clone(), look.pending?)));
         let (count, oldest) = (waiting().count(), waiting().min_by_key(|(_, since)| *since));
+        let held = || looks.values().filter_map(|look| look.held);
+        let held = held().max().map(|last| Held { count: held().count(), last });
         self.links.keep_looks(cluster, looks);
-        Pending { count, oldest }
+        Pending { count, oldest, held }
     }
+}
+
+fn look_at(revision: u64, work: &Value) -> Look {
+    Look { revision, pending: pending_since(work), held: held_since(work) }
+}
+
+/// Since when a Work waits for a person to let it go; `None` where it does not.
+fn held_since(work: &Value) -> Option<Timestamp> {
+    let mark = work["metadata"]["labels"][labels::REMOVAL_HELD].as_str()?;
+    work["metadata"]["deletionTimestamp"].is_null().then(|| moment_of(mark)).flatten()
 }
 
 /// Since when a Work waits as it is now; `None` where it does not. What it should be was written last when its fields that are no
@@ -112,6 +143,19 @@ mod tests {
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         assert!(is_pending(&leaving));
         assert!(!is_pending(&json!({"metadata": {"generation": 1}, "spec": {"suspendDispatching": true}})));
+    }
+
+    #[test]
+    fn a_work_that_was_held_back_waits_since_its_mark() {
+        let mut work = json!({"metadata": {"labels": {"edge.karmada.io/removal-held": "20260131T235959Z"}}});
+        let since = held_since(&work);
+        assert_eq!(since.map(|last| Held { count: 1, last }.batch()).as_deref(), Some("20260131T235959Z"));
+        work["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
+        assert_eq!(held_since(&work), None, "it was let go");
+        assert_eq!(
+            held_since(&json!({"metadata": {"labels": {"edge.karmada.io/removal-held": "soon"}}})),
+            None
+        );
     }
 
     #[test]

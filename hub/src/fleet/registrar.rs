@@ -209,7 +209,7 @@ impl HubRegistrar {
             Ok(changed)
         };
         let at = ObjectKey::new("", &ask.cluster_name);
-        self.registry.update(&definition, &at, &write_options(), false, &mut change).await?;
+        self.registry.update(&definition, &at, &write_options(), &mut change).await?;
         if !written {
             self.tell_full(&ask.cluster_name);
             return Ok(Made::Nothing);
@@ -349,7 +349,7 @@ impl Registrar for HubRegistrar {
             }
         };
         let at = ObjectKey::new("", cluster);
-        let written = self.registry.update(&definition, &at, &write_options(), false, &mut change).await;
+        let written = self.registry.update(&definition, &at, &write_options(), &mut change).await;
         if let Some(why) = why {
             return Err(refused(why));
         }

@@ -1,18 +1,20 @@
 //! What agents report, written where it differs: Work status, Cluster status, finalizers, events.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::names::execution_namespace;
-use karmada_api::strings::annotations;
+use karmada_api::strings::{annotations, events};
 use karmada_controllers::events::{EventType, Recorder, Reference};
 use karmada_controllers::port::Key;
 use karmada_controllers::queue::Queue;
-use karmada_definitions::resource::ResourceDefinition;
+use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_gateway::ports::{Batch, PortError, StatusSink, WorkNotice, WorkReport};
 use karmada_gateway::{Links, body_hash};
+use karmada_proto::digest::{self, Content};
 use karmada_proto::quoted;
 use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored};
@@ -46,6 +48,11 @@ impl Reports {
 
     fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
         self.registry.definition("work.karmada.io", "v1alpha1", "works").map_err(not_served)
+    }
+
+    fn works_of(&self, cluster: &str) -> Vec<Arc<Stored>> {
+        let works = self.registry.cache().shard(&StorageId("work.karmada.io/works".into()));
+        works.snapshot(&execution_namespace(cluster)).items
     }
 
     fn cluster(&self, name: &str) -> Option<Value> {
@@ -114,7 +121,7 @@ impl Reports {
             change(&mut object)?;
             Ok(object)
         };
-        match self.registry.update(definition, key, &options, false, &mut whole).await {
+        match self.registry.update(definition, key, &options, &mut whole).await {
             Ok(written) => Ok(Some(written.object)),
             Err(status) if status.code == 404 => Ok(None),
             Err(status) if status.code >= 500 || status.code == 409 => Err(PortError::later(status.message)),
@@ -125,13 +132,7 @@ impl Reports {
 
 /// A Cluster, for events.
 fn about(cluster: &str) -> Reference {
-    Reference {
-        api_version: "cluster.karmada.io/v1alpha1".to_owned(),
-        kind: "Cluster".to_owned(),
-        namespace: String::new(),
-        name: cluster.to_owned(),
-        uid: String::new(),
-    }
+    Reference::of_cluster(cluster, "")
 }
 
 fn not_served(status: Status) -> PortError {
@@ -219,6 +220,24 @@ impl StatusSink for Reports {
         Ok(())
     }
 
+    fn statuses(&self, cluster: &str) -> Vec<(Arc<str>, Content)> {
+        let all = self.works_of(cluster);
+        let content = |work: &Arc<Stored>| Some((work.key.name.clone(), work_report::content(&work.json())?));
+        all.iter().filter_map(content).collect()
+    }
+
+    /// Every write gives a Work a newer revision, and each goes under its own.
+    fn statuses_version(&self, cluster: &str) -> Option<u64> {
+        let mut version = DefaultHasher::new();
+        self.works_of(cluster).iter().for_each(|work| work.revision.hash(&mut version));
+        Some(version.finish())
+    }
+
+    fn says(&self, cluster: &str, told: &Content) -> bool {
+        let Some(found) = self.cluster(cluster) else { return false };
+        digest::cluster(&found["status"]) == *told
+    }
+
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError> {
         // Another uid each time would be another object each time to who holds back what one object says.
         let key = ObjectKey::new(&execution_namespace(cluster), &notice.key);
@@ -280,7 +299,7 @@ impl StatusSink for Reports {
             "the hub was restored: {count} deletes wait and are not sent to this site; to let these go out, and no later ones: {command}"
         );
         tracing::warn!(cluster, %batch, count, "deletes are held back after a restore");
-        self.recorder.record(&about(cluster), EventType::Warning, "DeletesHeld", &message);
+        self.recorder.record(&about(cluster), EventType::Warning, events::DELETES_HELD, &message);
     }
 
     fn clone_seen(&self, cluster: &str) {

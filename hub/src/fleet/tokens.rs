@@ -123,7 +123,7 @@ impl JoinTokens {
             secret["data"][USES] = json!(STANDARD.encode(left.to_string()));
             Ok(secret)
         };
-        self.registry.update(&definition, &at, &write_options(), false, &mut change).await.map(|_| ())
+        self.registry.update(&definition, &at, &write_options(), &mut change).await.map(|_| ())
     }
 }
 

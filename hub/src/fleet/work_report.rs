@@ -5,7 +5,9 @@
 
 use bytes::Bytes;
 use karmada_api::strings::finalizers;
+use karmada_gateway::body_hash;
 use karmada_gateway::ports::WorkReport;
+use karmada_proto::digest::{self, Content, Fares};
 use karmada_schema::condition;
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
@@ -49,6 +51,28 @@ pub(super) fn put(
     if let Some(statuses) = statuses.filter(|all| are_statuses(all, manifests)) {
         work["status"]["manifestStatuses"] = statuses.clone();
     }
+}
+
+/// How a Work stands, as its agent would tell it; `None` where there is nothing to tell, or it cannot be read. What is being deleted waits
+/// for the agent's word in any case.
+pub(super) fn content(work: &Bytes) -> Option<Content> {
+    let hash = body_hash(work)?;
+    let work: Value = serde_json::from_slice(work).ok()?;
+    let text = |condition: &'_ Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    let applied = condition::find(&work, "Applied");
+    let statuses = digest::statuses(&work["status"]["manifestStatuses"]);
+    if applied.is_none() && statuses.is_none() && !meta::deleting(&work) {
+        return None;
+    }
+    let said = applied
+        .map(|applied| (applied["status"] == "True", text(applied, "reason"), text(applied, "message")));
+    Some(digest::status(Fares {
+        uid: meta::text(&work, "uid"),
+        hash: &hash,
+        generation: applied.and_then(|applied| applied["observedGeneration"].as_u64()).unwrap_or_default(),
+        applied: said.as_ref().map(|(ok, reason, message)| (*ok, reason.as_str(), message.as_str())),
+        statuses,
+    }))
 }
 
 /// Lets go of a Work whose objects the site removed. Whether this is the life of the Work that is meant, and it waits for that.

@@ -178,6 +178,14 @@ impl WorkSource for CachedWorks {
         })
     }
 
+    fn all(&self, cluster: &str) -> Vec<Work> {
+        let Listing { items, .. } = self.shard.snapshot(&execution_namespace(cluster));
+        let works = items.iter().filter_map(|work| upsert(&self.registry, cluster, work));
+        works
+            .filter_map(|event| if let WorkEvent::Upsert(work) = event { Some(work) } else { None })
+            .collect()
+    }
+
     fn holds(&self, cluster: &str, key: &str) -> bool {
         self.shard.get(&ObjectKey::new(&execution_namespace(cluster), key)).is_some()
     }

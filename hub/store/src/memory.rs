@@ -41,6 +41,15 @@ impl MemoryStore {
         MemoryStore { state: Mutex::new(state), feed: Arc::new(Feed::new(0, 0, ring_bytes, None)) }
     }
 
+    /// What there is now, in a store of its own without history: a backup, or what another process finds after this one ended.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        let state = self.state.lock();
+        let (live, head, epoch) = (state.live.clone(), state.head, state.epoch);
+        let feed = Arc::new(Feed::new(head, head, MemoryStore::RING_BYTES, None));
+        MemoryStore { state: Mutex::new(State { live, head, epoch, closed: false }), feed }
+    }
+
     fn write(&self, key: &str, value: Bytes, expect: Expect) -> Result<Revision, StoreError> {
         let mut state = self.state.lock();
         state.check(key, expect)?;

@@ -108,5 +108,5 @@ async fn nobody_writes_links_and_an_agent_sees_none_over_http() {
     let mut https = world.https(Some(&administrator)).await;
     let (code, answer) =
         https.send("GET", "/apis/cluster.karmada.io/v1alpha1/clusters/north/proxy/api").await.unwrap();
-    assert_eq!((code, &answer["reason"]), (501, &json!("NotImplemented")), "{answer}");
+    assert_eq!((code, &answer["reason"]), (503, &json!("ServiceUnavailable")), "{answer}");
 }

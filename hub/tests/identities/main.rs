@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod authorities;
+mod bare;
 mod certificates;
 mod growth;
 mod holders;

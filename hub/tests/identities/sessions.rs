@@ -129,13 +129,13 @@ async fn what_nothing_acts_on_is_told_in_a_header() {
     let selector = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"});
     let policy = |name: &str, more: bool| {
         json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": name},
-            "spec": {"resourceSelectors": [selector], "propagateDeps": more}})
+            "spec": {"resourceSelectors": [selector], "association": more}})
     };
     let path = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies";
     assert_eq!(https.warnings_of_create(path, &policy("plain", false)).await, [""; 0]);
     let told = https.warnings_of_create(path, &policy("more", true)).await;
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with("299 - \"") && told[0].contains("spec.propagateDeps"), "{told:?}");
+    assert!(told[0].starts_with("299 - \"") && told[0].contains("spec.association"), "{told:?}");
 }
 
 /// What is kept of an agent for the time when it is away: also the end of a certificate that it was given in its session.

@@ -78,6 +78,7 @@ impl World {
             store: StoreKind::Memory,
             access: karmada_hub::AccessSettings::default(),
             controllers: true,
+            lifecycle: karmada_hub::LifecycleSettings::default(),
         };
         change(&mut settings);
         let ahead = Arc::new(AtomicI64::new(ahead));
@@ -162,7 +163,7 @@ impl World {
             Ok(changed)
         };
         let at = ObjectKey::new("", cluster);
-        self.hub.registry.update(&clusters, &at, &options(), false, &mut change).await.unwrap();
+        self.hub.registry.update(&clusters, &at, &options(), &mut change).await.unwrap();
     }
 
     pub async fn delete_cluster(&self, cluster: &str) {

@@ -6,8 +6,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::field_error::FieldError;
-use crate::{CLUSTER_GROUP, POLICY_GROUP, WORK_GROUP, defaulting, object, validation};
+use crate::{
+    CLUSTER_GROUP, EDGE_GROUP, NETWORKING_GROUP, POLICY_GROUP, WORK_GROUP, defaulting, object, validation,
+};
+use karmada_field::FieldError;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,9 @@ pub fn mutate(
         (WORK_GROUP, "ClusterResourceBinding") if creating => {
             defaulting::binding::default_cluster_resource_binding(new, uuid);
         }
+        (NETWORKING_GROUP, "MultiClusterService") if creating => {
+            defaulting::multi_cluster_service(new, uuid);
+        }
         (CLUSTER_GROUP, "Cluster") => defaulting::cluster::default_cluster(new, old, context.now),
         _ => {}
     }
@@ -76,6 +81,9 @@ pub fn validate(
         (POLICY_GROUP, "OverridePolicy" | "ClusterOverridePolicy") => {
             validation::override_policy::validate_override_policy(new)
         }
+        (POLICY_GROUP, "FederatedResourceQuota") => {
+            validation::federated_resource_quota::validate_federated_resource_quota(new)
+        }
         (WORK_GROUP, "ResourceBinding" | "ClusterResourceBinding") => {
             let mut errors = validation::binding::validate_binding(new);
             if operation == Operation::Create {
@@ -84,6 +92,7 @@ pub fn validate(
             errors
         }
         (CLUSTER_GROUP, "Cluster") => validation::cluster::validate_cluster(new),
+        (EDGE_GROUP, "LinkPolicy") => validation::link_policy::validate_link_policy(new),
         _ => Vec::new(),
     }
 }

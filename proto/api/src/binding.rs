@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::policy::{
     ConflictResolution, FailoverBehavior, Placement, PurgeMode, ReplicaSchedulingType, SuspendClusters,
 };
-use crate::quantity::Quantity;
 use crate::skip::{is_false, is_zero};
+use karmada_quantity::Quantity;
 
 /// Amounts by resource name.
 pub type ResourceList = BTreeMap<String, Quantity>;
@@ -157,8 +157,10 @@ pub struct NodeClaim {
 #[serde(rename_all = "camelCase")]
 pub struct Component {
     /// Name.
+    #[serde(default)]
     pub name: String,
     /// Replicas.
+    #[serde(default)]
     pub replicas: i32,
     /// What one replica asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

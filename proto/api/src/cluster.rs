@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 use crate::binding::ResourceList;
-use crate::quantity::Quantity;
 use crate::skip::{is_false, is_zero};
+use karmada_quantity::Quantity;
 
 /// A member cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -214,6 +214,11 @@ impl Cluster {
     /// Name of the cluster.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or("")
+    }
+
+    /// An annotation's value.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
     /// Whether the cluster is being deleted.

@@ -85,7 +85,7 @@ fn walk<'v>(
 
 #[cfg(test)]
 mod tests {
-    use super::table::{BINDINGS, POLICIES, POLICY};
+    use super::table::{BINDINGS, CONFIG, CUSTOMIZATIONS, POLICIES, POLICY};
     use super::*;
     use serde_json::json;
 
@@ -120,23 +120,9 @@ mod tests {
 
     #[test]
     fn each_field_that_does_nothing_is_named() {
-        let policy = [
-            ("spec.propagateDeps", json!(true)),
-            ("spec.association", json!(true)),
-            ("spec.preemption", json!("Always")),
-            ("spec.activationPreference", json!("Lazy")),
-            ("spec.failover.application", json!({"decisionConditions": {"tolerationSeconds": 5}})),
-            ("spec.failover.cluster", json!({"purgeMode": "Directly"})),
-            ("spec.schedulePriority", json!({"priorityClassName": "gold"})),
-            ("spec.placement.clusterTolerations[].tolerationSeconds", json!(30)),
-        ];
+        let policy = [("spec.association", json!(true))];
+        let wide = [("spec.propagateDeps", json!(true))];
         let binding = [
-            ("spec.gracefulEvictionTasks[].fromCluster", json!("north")),
-            ("spec.propagateDeps", json!(true)),
-            ("spec.failover.application", json!({"decisionConditions": {"tolerationSeconds": 5}})),
-            ("spec.failover.cluster", json!({"purgeMode": "Directly"})),
-            ("spec.schedulePriority", json!({"priority": 7})),
-            ("spec.placement.clusterTolerations[].tolerationSeconds", json!(30)),
             ("spec.components", json!([{"name": "head", "replicas": 1}])),
             ("spec.clusters[].components", json!([{"name": "head", "replicas": 1}])),
             ("spec.requiredBy[].clusters[].components", json!([{"name": "head", "replicas": 1}])),
@@ -151,13 +137,23 @@ mod tests {
             ("spec.insecureSkipTLSVerification", json!(true)),
             ("spec.proxyURL", json!("https://proxy")),
             ("spec.proxyHeader", json!({"a": "b"})),
-            ("spec.taints[].effect", json!("NoExecute")),
             ("spec.syncMode", json!("Push")),
         ];
-        let table: [Said<'_>; 3] = [
+        let script = || json!("function F() end");
+        let customization = [("spec.customizations.componentResource.luaScript", script())];
+        let link = [
+            ("spec.contact", json!({"interval": "1h"})),
+            ("spec.budget", json!({"bytesPerDay": 1})),
+            ("spec.renewal", json!({"expiredFor": "24h"})),
+            ("spec.transports", json!(["h2"])),
+        ];
+        let table: [Said<'_>; 6] = [
             (POLICY, POLICIES, &policy),
+            (crate::WORK_GROUP, &["ClusterResourceBinding"], &wide),
             (crate::WORK_GROUP, BINDINGS, &binding),
             (crate::CLUSTER_GROUP, &["Cluster"], &cluster),
+            (CONFIG, CUSTOMIZATIONS, &customization),
+            (crate::EDGE_GROUP, &["LinkPolicy"], &link),
         ];
         let mut held = 0;
         for (group, kinds, fields) in table {
@@ -178,10 +174,11 @@ mod tests {
 
     #[test]
     fn what_acts_is_not_warned_of() {
-        let policy = json!({"spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "propagateDeps": false,
+        let policy = json!({"spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "propagateDeps": true,
             "preemption": "Never", "priority": 3, "dependentOverrides": ["a"], "conflictResolution": "Overwrite",
             "suspension": {"dispatching": true}, "preserveResourcesOnDeletion": true, "schedulerName": "default-scheduler",
-            "placement": {"clusterAffinities": [{"affinityName": "a"}], "clusterTolerations": [{"key": "a", "effect": "NoExecute"}],
+            "failover": {"application": {"decisionConditions": {"tolerationSeconds": 5}}, "cluster": {"purgeMode": "Directly"}},
+            "placement": {"clusterAffinities": [{"affinityName": "a"}], "clusterTolerations": [{"key": "a", "effect": "NoExecute", "tolerationSeconds": 30}],
                 "spreadConstraints": [{"spreadByField": "region"}], "replicaScheduling": {"replicaSchedulingType": "Divided"}}}});
         for kind in POLICIES {
             assert!(
@@ -190,7 +187,10 @@ mod tests {
                 warnings(POLICY, kind, &policy, None)
             );
         }
-        let cluster = json!({"spec": {"syncMode": "Pull", "taints": [{"key": "a", "effect": "NoSchedule"}], "resourceModels": [{"grade": 0}]}});
+        let script = json!({"luaScript": "function F() end"});
+        let customization = json!({"spec": {"customizations": {"retention": script, "statusReflection": script, "healthInterpretation": script}}});
+        assert!(warnings(CONFIG, CUSTOMIZATIONS[0], &customization, None).is_empty());
+        let cluster = json!({"spec": {"syncMode": "Pull", "taints": [{"key": "a", "effect": "NoExecute"}], "resourceModels": [{"grade": 0}]}});
         assert!(warnings(crate::CLUSTER_GROUP, "Cluster", &cluster, None).is_empty());
         assert!(
             warnings(POLICY, "OverridePolicy", &json!({"spec": {"overrideRules": [{}]}}), None).is_empty()
@@ -203,12 +203,7 @@ mod tests {
         let of =
             |interval: &str| json!({"metadata": {"name": "a"}, "spec": {"contact": {"interval": interval}}});
         let told = |new: &Value, old: Option<&Value>| warnings("edge.karmada.io", "LinkPolicy", new, old);
-        assert_eq!(
-            told(&of("1h"), None),
-            [
-                "LinkPolicy: no link is governed by it yet: no batch of deletes waits, no budget or window holds"
-            ]
-        );
+        assert_eq!(told(&of("1h"), None), ["spec.contact: agents are in contact always"]);
         let mut labelled = of("1h");
         labelled["metadata"]["labels"] = json!({"a": "b"});
         labelled["status"] = json!({"x": 1});
@@ -223,6 +218,6 @@ mod tests {
             "it stood there before"
         );
         assert_eq!(told(cluster("https://b", "x"), cluster("https://a", "x")).len(), 1);
-        assert!(is_inert("edge.karmada.io", "LinkPolicy") && !is_inert(POLICY, "PropagationPolicy"));
+        assert!(is_inert("search.karmada.io", "ResourceRegistry") && !is_inert(POLICY, "PropagationPolicy"));
     }
 }

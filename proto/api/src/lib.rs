@@ -7,9 +7,8 @@
 //! | --- | --- |
 //! | how is it spelled (labels, annotations, finalizers, reasons)? | [`strings`] |
 //! | how is it named? | [`names`] |
-//! | what fields does a kind have? | [`policy`], [`override_policy`], [`binding`], [`work`], [`cluster`] |
+//! | what fields does a kind have? | [`policy`], [`override_policy`], [`binding`], [`work`], [`cluster`], [`taint_policy`], [`remedy`], [`rebalancer`], [`federated_resource_quota`], [`cron_federated_hpa`] |
 //! | does a selector match? | [`selector`] |
-//! | what does a Quantity mean? | [`quantity`] |
 //! | what may not leave the hub in a manifest? | [`manifest`] |
 //! | is a cluster ready? | [`readiness`] |
 //! | what does a write become, and may it stand? | [`admission`] |
@@ -18,20 +17,25 @@
 pub mod admission;
 pub mod binding;
 pub mod cluster;
+pub mod cron_federated_hpa;
 pub mod defaulting;
-pub mod field_error;
+pub mod federated_resource_quota;
 pub mod inert;
+pub mod link_policy;
 pub mod manifest;
 pub mod names;
 pub mod object;
 pub mod override_policy;
 pub mod policy;
-pub mod quantity;
 pub mod quota;
 pub mod readiness;
+pub mod rebalancer;
+pub mod remedy;
+pub mod resource_name;
 pub mod selector;
 mod skip;
 pub mod strings;
+pub mod taint_policy;
 pub mod validation;
 pub mod work;
 
@@ -41,3 +45,7 @@ pub const POLICY_GROUP: &str = "policy.karmada.io";
 pub const WORK_GROUP: &str = "work.karmada.io";
 /// API group of Cluster.
 pub const CLUSTER_GROUP: &str = "cluster.karmada.io";
+/// API group of MultiClusterService and MultiClusterIngress.
+pub const NETWORKING_GROUP: &str = "networking.karmada.io";
+/// API group of LinkPolicy and ClusterLink, this product's own.
+pub const EDGE_GROUP: &str = "edge.karmada.io";

@@ -102,9 +102,9 @@ pub struct ResourceSelector {
 /// Whether a policy takes resources from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preemption {
-    /// It does.
+    /// It takes over what a policy of lower priority has claimed.
     Always,
-    /// It does not.
+    /// It takes nothing over.
     Never,
 }
 

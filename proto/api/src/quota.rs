@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::quantity::Quantity;
+use karmada_quantity::Quantity;
 
 /// Amounts by resource name.
 pub type Amounts = BTreeMap<String, Quantity>;

@@ -1,8 +1,11 @@
-//! Whether selectors match: labels of anything, fields of a cluster, resources.
+//! Whether selectors match: labels of anything, fields of a cluster, resources; and whether tolerations cover taints.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::{Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+use karmada_field::names::{is_label_value, is_qualified_name};
 
 use crate::cluster::Cluster;
 use crate::policy::{ClusterAffinity, FieldSelector, FieldSelectorRequirement};
@@ -27,17 +30,37 @@ pub enum SelectorError {
     Value(String),
 }
 
+/// Whether a toleration covers a taint, of a node or of a cluster. One with an unknown operator covers none.
+pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
+    if !effect.is_empty() && effect != taint.effect {
+        return false;
+    }
+    if !key.is_empty() && key != taint.key {
+        return false;
+    }
+    match text(&toleration.operator) {
+        "" | "Equal" => text(&toleration.value) == text(&taint.value),
+        "Exists" => true,
+        _ => false,
+    }
+}
+
+fn text(field: &Option<String>) -> &str {
+    field.as_deref().unwrap_or_default()
+}
+
 /// One requirement on a set of labels.
 fn requirement_matches(
     requirement: &LabelSelectorRequirement,
     labels: &BTreeMap<String, String>,
 ) -> Result<bool, SelectorError> {
     let key = &requirement.key;
-    if !crate::validation::labels::is_qualified_name(key) {
+    if !is_qualified_name(key) {
         return Err(SelectorError::Key(key.clone()));
     }
     let values = requirement.values.as_deref().unwrap_or_default();
-    if let Some(value) = values.iter().find(|v| !crate::validation::labels::is_label_value(v)) {
+    if let Some(value) = values.iter().find(|v| !is_label_value(v)) {
         return Err(SelectorError::Value(value.clone()));
     }
     let found = labels.get(key);
@@ -62,10 +85,10 @@ pub fn labels_match(
 ) -> Result<bool, SelectorError> {
     let mut matches = true;
     for (key, value) in selector.match_labels.iter().flatten() {
-        if !crate::validation::labels::is_qualified_name(key) {
+        if !is_qualified_name(key) {
             return Err(SelectorError::Key(key.clone()));
         }
-        if !crate::validation::labels::is_label_value(value) {
+        if !is_label_value(value) {
             return Err(SelectorError::Value(value.clone()));
         }
         matches &= labels.get(key) == Some(value);

@@ -22,6 +22,10 @@ pub mod labels {
     pub const PROPAGATION_POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
     /// Id of the ClusterPropagationPolicy that claimed the object.
     pub const CLUSTER_PROPAGATION_POLICY_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
+    /// Namespace of the FederatedResourceQuota that a Work is of.
+    pub const QUOTA_NAMESPACE: &str = "federatedresourcequota.karmada.io/namespace";
+    /// Name of the FederatedResourceQuota that a Work is of.
+    pub const QUOTA_NAME: &str = "federatedresourcequota.karmada.io/name";
     /// Id of a ResourceBinding, on itself and on its Works.
     pub const RESOURCE_BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
     /// Id of a ClusterResourceBinding, on itself and on its Works.
@@ -38,6 +42,8 @@ pub mod labels {
     pub const MANAGED: &str = "karmada.io/managed";
     /// Value of [`MANAGED`].
     pub const MANAGED_VALUE: &str = "true";
+    /// On a Work that its binding wants no more and that stays until a person says otherwise: since when, `20260131T235959Z`.
+    pub const REMOVAL_HELD: &str = "edge.karmada.io/removal-held";
     /// `true` on namespaces that the control plane made.
     pub const SYSTEM: &str = "karmada.io/system";
     /// `true` on a template whose replicas the member decides.
@@ -67,6 +73,8 @@ pub mod annotations {
     pub const ORPHANS: &str = "edge.karmada.io/orphans";
     /// On a Cluster: the batch of held-back deletes that may go out, `EPOCH/REVISION`.
     pub const CONFIRM_DELETES: &str = "edge.karmada.io/confirm-deletes";
+    /// On a Cluster: Works that were held back until this moment may go, `20260131T235959Z`.
+    pub const CONFIRM_REMOVALS: &str = "edge.karmada.io/confirm-removals";
     /// Namespace of the claiming PropagationPolicy.
     pub const PROPAGATION_POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
     /// Name of the claiming PropagationPolicy.
@@ -103,12 +111,16 @@ pub mod annotations {
     pub const APPLIED_OVERRIDES: &str = "policy.karmada.io/applied-overrides";
     /// The ClusterOverridePolicies that changed a Work's manifest, as JSON.
     pub const APPLIED_CLUSTER_OVERRIDES: &str = "policy.karmada.io/applied-cluster-overrides";
+    /// On a binding of a lazy policy, or on its template while there is none: a digest of the template as people wrote it when the policy acted last.
+    pub const LAZILY_SEEN: &str = "edge.karmada.io/lazily-seen";
     /// A binding's dependencies, as JSON.
     pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
     /// On a Cluster: `true` where what the hub placed there stays when the Cluster is deleted.
     pub const KEEP_WORKLOADS: &str = "edge.karmada.io/keep-workloads";
     /// On an object of a member that outlived its Work: uid of the template that it came from. The same template may have it back.
     pub const KEPT_FROM: &str = "edge.karmada.io/kept-from";
+    /// On a binding whose policy moves it when it is unhealthy, JSON: since when it is, by cluster.
+    pub const UNHEALTHY_SINCE: &str = "edge.karmada.io/unhealthy-since";
     /// On objects shown from a member's cache.
     pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
 }
@@ -145,6 +157,20 @@ pub mod taints {
     pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
     /// Effect: nothing new, and what is here is evicted.
     pub const NO_EXECUTE: &str = "NoExecute";
+}
+
+/// Why and by whom a workload is taken away from a cluster, as the tasks of a binding tell it.
+pub mod eviction {
+    /// Reason: the cluster has a taint that the workload does not tolerate.
+    pub const TAINT_UNTOLERATED: &str = "TaintUntolerated";
+    /// Reason: the workload is unhealthy there.
+    pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
+    /// Producer of evictions for taints.
+    pub const TAINT_MANAGER: &str = "TaintManager";
+    /// Producer of evictions of unhealthy workloads that a ResourceBinding places.
+    pub const BINDING_FAILOVER: &str = "resource-binding-application-failover-controller";
+    /// Producer of evictions of unhealthy workloads that a ClusterResourceBinding places.
+    pub const CLUSTER_BINDING_FAILOVER: &str = "cluster-resource-binding-application-failover-controller";
 }
 
 /// Condition types, their reasons and messages.
@@ -241,6 +267,8 @@ pub mod conditions {
 
 /// Event reasons and the texts that stand with them.
 pub mod events {
+    /// On a Cluster: deletes wait for a person's word.
+    pub const DELETES_HELD: &str = "DeletesHeld";
     /// A policy claimed the template.
     pub const APPLY_POLICY_SUCCEED: &str = "ApplyPolicySucceed";
     /// A policy could not be applied, or none matches.
@@ -269,6 +297,10 @@ pub mod events {
     pub const AGGREGATE_STATUS_SUCCEED: &str = "AggregateStatusSucceed";
     /// Aggregation failed.
     pub const AGGREGATE_STATUS_FAILED: &str = "AggregateStatusFailed";
+    /// What is used of a quota overall was counted.
+    pub const COLLECT_OVERALL_STATUS_SUCCEED: &str = "CollectOverallStatusSucceed";
+    /// It could not be counted or written.
+    pub const COLLECT_OVERALL_STATUS_FAILED: &str = "CollectOverallStatusFailed";
     /// A Work's manifest was applied to the member.
     pub const SYNC_SUCCEED: &str = "SyncSucceed";
     /// A Work's manifest could not be applied.
@@ -303,6 +335,10 @@ pub mod events {
     pub const GET_DEPENDENCIES_SUCCEED: &str = "GetDependenciesSucceed";
     /// Dependencies of a template could not be read.
     pub const GET_DEPENDENCIES_FAILED: &str = "GetDependenciesFailed";
+    /// What a template refers to follows its binding.
+    pub const SYNC_DEPENDENCIES_SUCCEED: &str = "SyncScheduleResultToDependenciesSucceed";
+    /// Something that a template refers to does not follow its binding.
+    pub const SYNC_DEPENDENCIES_FAILED: &str = "SyncScheduleResultToDependenciesFailed";
     /// Referrers of one dependency disagree.
     pub const DEPENDENCY_POLICY_CONFLICT: &str = "DependencyPolicyConflict";
     /// A policy took a template over from a weaker one.
@@ -313,6 +349,12 @@ pub mod events {
     pub const EVICT_WORKLOAD_SUCCEED: &str = "EvictWorkloadFromClusterSucceed";
     /// A workload could not be moved away.
     pub const EVICT_WORKLOAD_FAILED: &str = "EvictWorkloadFromClusterFailed";
+    /// A rule's schedule or time zone cannot be read, so that it never runs.
+    pub const START_RULE_FAILED: &str = "StartRuleFailed";
+    /// A run of a rule could not scale what it is for.
+    pub const SCALE_FAILED: &str = "ScaleFailed";
+    /// What came of a rule's runs could not be written.
+    pub const UPDATE_CRON_FEDERATED_HPA_FAILED: &str = "UpdateCronFederatedHPAFailed";
 }
 
 /// Who a cluster's agent is.

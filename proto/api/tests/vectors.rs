@@ -182,7 +182,7 @@ fn a_cluster_is_completed() {
 
 fn complaints(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<String> {
     let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-    admission::validate(group, kind, operation, object, old).into_iter().map(|error| error.path).collect()
+    admission::validate(group, kind, operation, object, old).into_iter().map(|error| error.field).collect()
 }
 
 #[test]
@@ -482,7 +482,7 @@ fn a_binding_is_checked() {
 
 #[test]
 fn causes_read_as_kube_apiserver_writes_them() {
-    use karmada_api::field_error::FieldError;
+    use karmada_field::FieldError;
     let table = [
         (FieldError::required("a", "b"), "FieldValueRequired", "a: Required value: b"),
         (FieldError::invalid("a", "v", "b"), "FieldValueInvalid", "a: Invalid value: \"v\": b"),
@@ -496,7 +496,7 @@ fn causes_read_as_kube_apiserver_writes_them() {
         (FieldError::too_long("a", 9), "FieldValueTooLong", "a: Too long: may not be more than 9 bytes"),
     ];
     for (error, reason, text) in table {
-        assert_eq!((error.reason(), error.to_string().as_str()), (reason, text));
+        assert_eq!((error.kind.reason(), error.to_string().as_str()), (reason, text));
     }
 }
 

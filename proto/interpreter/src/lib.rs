@@ -1,28 +1,33 @@
 //! How to read and change any workload: replicas, what a member decides, status, health, dependencies.
 //!
 //! In: objects as JSON. Out: numbers, changed objects, statuses. No IO and no clock. [`Interpreter`] is the one
-//! door: [`Native`] knows the built-in kinds, and a [`Chain`] asks several interpreters in order, so that
-//! customizations stand before the native one (features: Resource interpreter).
+//! door: [`Native`] knows the built-in kinds and [`ThirdParty`] those of other projects, and a [`Chain`] asks several
+//! interpreters in order, so that customizations stand before both (features: Resource interpreter).
 //!
 //! Beside the interpreter: [`retention`] merges what the hub wants with what a member has, whatever the kind, and
-//! [`summary`] counts a member's nodes and resources.
+//! [`summary`] counts a member's nodes and resources, and [`node_room`] says how much more they have room for.
 
 pub mod aggregate;
 pub mod dependencies;
 pub mod health;
 mod native;
+pub mod node_room;
+pub mod nodes_and_pods;
 pub mod pod_request;
 pub mod reflect;
 pub mod replicas;
 pub mod retain;
 pub mod retention;
+mod row;
 pub mod summary;
+mod thirdparty;
 pub mod trust;
+pub mod usage;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karmada_api::binding::{AggregatedStatusItem, Health, ReplicaRequirements};
+use karmada_api::binding::{AggregatedStatusItem, Component, Health, ReplicaRequirements};
 use karmada_api::object;
 use serde_json::Value;
 
@@ -30,6 +35,7 @@ pub use karmada_api::manifest::{prune, record_managed};
 
 pub use crate::dependencies::DependentObject;
 pub use crate::native::Native;
+pub use crate::thirdparty::ThirdParty;
 
 /// What can be asked of an interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,12 +54,15 @@ pub enum Operation {
     InterpretHealth,
     /// What an object refers to.
     InterpretDependency,
+    /// The parts of a workload with several pod templates.
+    InterpretComponent,
 }
 
 impl Operation {
     /// All of them, in the order in which the API lists them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::InterpretReplica,
+        Self::InterpretComponent,
         Self::ReviseReplica,
         Self::Retain,
         Self::AggregateStatus,
@@ -72,6 +81,7 @@ impl Operation {
             Self::InterpretStatus => "InterpretStatus",
             Self::InterpretHealth => "InterpretHealth",
             Self::InterpretDependency => "InterpretDependency",
+            Self::InterpretComponent => "InterpretComponent",
         }
     }
 }
@@ -124,6 +134,9 @@ pub trait Interpreter: Send + Sync {
 
     /// How many replicas `object` wants.
     fn replicas(&self, object: &Value) -> Answer<Replicas>;
+
+    /// The parts of a workload with several pod templates.
+    fn components(&self, object: &Value) -> Answer<Vec<Component>>;
 
     /// Gives `object` another number of replicas.
     fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()>;
@@ -182,9 +195,9 @@ impl Chain {
 }
 
 impl Default for Chain {
-    /// The native interpreter alone.
+    /// What is known without being taught: the kinds of other projects, and those of Kubernetes.
     fn default() -> Self {
-        Self::new(vec![Arc::new(Native)])
+        Self::new(vec![Arc::new(ThirdParty), Arc::new(Native)])
     }
 }
 
@@ -195,6 +208,10 @@ impl Interpreter for Chain {
 
     fn replicas(&self, object: &Value) -> Answer<Replicas> {
         self.layer(object, Operation::InterpretReplica)?.replicas(object)
+    }
+
+    fn components(&self, object: &Value) -> Answer<Vec<Component>> {
+        self.layer(object, Operation::InterpretComponent)?.components(object)
     }
 
     fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()> {

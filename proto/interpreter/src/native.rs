@@ -1,45 +1,10 @@
 //! The native interpreter: one table of what each built-in kind can be asked (features: Native matrix).
 
-use jiff::Timestamp;
-use karmada_api::binding::AggregatedStatusItem;
-use karmada_api::object;
-use serde_json::Value;
-
-use crate::dependencies::{self, DependentObject};
-use crate::{
-    Answer, InterpretError, Interpreter, Operation, Replicas, aggregate, health, reflect, replicas, retain,
-};
-
-type ReplicasFn = fn(&Value) -> Answer<Replicas>;
-type ReviseFn = fn(&mut Value, i64);
-type RetainFn = fn(&mut Value, &Value) -> Answer<()>;
-type AggregateFn = fn(&mut Value, &[AggregatedStatusItem], Timestamp) -> Answer<()>;
-type ReflectFn = fn(&Value) -> Answer<Option<Value>>;
-type HealthFn = fn(&Value) -> Answer<bool>;
-type DependenciesFn = fn(&Value) -> Vec<DependentObject>;
-
-/// What one kind can be asked. Every kind can be asked for its status.
-#[derive(Clone, Copy)]
-struct Row {
-    replicas: Option<ReplicasFn>,
-    revise: Option<ReviseFn>,
-    retain: Option<RetainFn>,
-    aggregate: Option<AggregateFn>,
-    reflect: ReflectFn,
-    health: Option<HealthFn>,
-    dependencies: Option<DependenciesFn>,
-}
+use crate::row::{NONE, Row, Table};
+use crate::{aggregate, dependencies, health, reflect, replicas, retain};
 
 /// Any kind that is not in the table.
-const ANY: Row = Row {
-    replicas: None,
-    revise: None,
-    retain: None,
-    aggregate: None,
-    reflect: reflect::whole,
-    health: None,
-    dependencies: None,
-};
+const ANY: Row = Row { reflect: Some(reflect::whole), ..NONE };
 
 fn row(api_version: &str, kind: &str) -> Row {
     match (api_version, kind) {
@@ -48,15 +13,16 @@ fn row(api_version: &str, kind: &str) -> Row {
             revise: Some(replicas::revise_workload),
             retain: Some(retain::deployment),
             aggregate: Some(aggregate::deployment::aggregate),
-            reflect: reflect::deployment,
+            reflect: Some(reflect::deployment),
             health: Some(health::deployment),
             dependencies: Some(dependencies::of_template),
+            ..ANY
         },
         ("apps/v1", "ReplicaSet") => Row {
             replicas: Some(replicas::of_workload),
             revise: Some(replicas::revise_workload),
             aggregate: Some(aggregate::workload::replica_set),
-            reflect: reflect::replica_set,
+            reflect: Some(reflect::replica_set),
             health: Some(health::replica_set),
             dependencies: Some(dependencies::of_template),
             ..ANY
@@ -65,14 +31,14 @@ fn row(api_version: &str, kind: &str) -> Row {
             replicas: Some(replicas::of_workload),
             revise: Some(replicas::revise_workload),
             aggregate: Some(aggregate::workload::stateful_set),
-            reflect: reflect::stateful_set,
+            reflect: Some(reflect::stateful_set),
             health: Some(health::stateful_set),
             dependencies: Some(dependencies::of_stateful_set),
             ..ANY
         },
         ("apps/v1", "DaemonSet") => Row {
             aggregate: Some(aggregate::workload::daemon_set),
-            reflect: reflect::daemon_set,
+            reflect: Some(reflect::daemon_set),
             health: Some(health::daemon_set),
             dependencies: Some(dependencies::of_template),
             ..ANY
@@ -90,12 +56,12 @@ fn row(api_version: &str, kind: &str) -> Row {
         }
         ("policy/v1", "PodDisruptionBudget") => Row {
             aggregate: Some(aggregate::sums::disruption_budget),
-            reflect: reflect::disruption_budget,
+            reflect: Some(reflect::disruption_budget),
             health: Some(health::disruption_budget),
             ..ANY
         },
         ("autoscaling/v2", "HorizontalPodAutoscaler") => {
-            Row { aggregate: Some(aggregate::sums::autoscaler), reflect: reflect::autoscaler, ..ANY }
+            Row { aggregate: Some(aggregate::sums::autoscaler), reflect: Some(reflect::autoscaler), ..ANY }
         }
         _ => ANY,
     }
@@ -108,7 +74,7 @@ fn batch_row(kind: &str) -> Row {
             revise: Some(replicas::revise_job),
             retain: Some(retain::job),
             aggregate: Some(aggregate::job::job),
-            reflect: reflect::job,
+            reflect: Some(reflect::job),
             dependencies: Some(dependencies::of_template),
             ..ANY
         },
@@ -134,7 +100,7 @@ fn core_row(kind: &str) -> Row {
         "Service" => Row {
             retain: Some(retain::service),
             aggregate: Some(aggregate::load_balancer::service),
-            reflect: reflect::service,
+            reflect: Some(reflect::service),
             health: Some(health::service),
             ..ANY
         },
@@ -153,63 +119,12 @@ fn core_row(kind: &str) -> Row {
     }
 }
 
-fn row_of(object: &Value) -> Row {
-    row(object::api_version(object), object::kind(object))
-}
-
-fn hook<F>(function: Option<F>, operation: Operation, object: &Value) -> Answer<F> {
-    function.ok_or_else(|| InterpretError::no_hook(operation, object))
-}
-
 /// Knows the built-in kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
-impl Interpreter for Native {
-    fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
-        let row = row(api_version, kind);
-        match operation {
-            Operation::InterpretReplica => row.replicas.is_some(),
-            Operation::ReviseReplica => row.revise.is_some(),
-            Operation::Retain => row.retain.is_some(),
-            Operation::AggregateStatus => row.aggregate.is_some(),
-            Operation::InterpretStatus => true,
-            Operation::InterpretHealth => row.health.is_some(),
-            Operation::InterpretDependency => row.dependencies.is_some(),
-        }
-    }
-
-    fn replicas(&self, object: &Value) -> Answer<Replicas> {
-        hook(row_of(object).replicas, Operation::InterpretReplica, object)?(object)
-    }
-
-    fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()> {
-        hook(row_of(object).revise, Operation::ReviseReplica, object)?(object, replicas);
-        Ok(())
-    }
-
-    fn retain(&self, desired: &mut Value, observed: &Value) -> Answer<()> {
-        hook(row_of(desired).retain, Operation::Retain, desired)?(desired, observed)
-    }
-
-    fn aggregate_status(
-        &self,
-        object: &mut Value,
-        items: &[AggregatedStatusItem],
-        now: Timestamp,
-    ) -> Answer<()> {
-        hook(row_of(object).aggregate, Operation::AggregateStatus, object)?(object, items, now)
-    }
-
-    fn reflect_status(&self, object: &Value) -> Answer<Option<Value>> {
-        (row_of(object).reflect)(object)
-    }
-
-    fn health(&self, object: &Value) -> Answer<bool> {
-        hook(row_of(object).health, Operation::InterpretHealth, object)?(object)
-    }
-
-    fn dependencies(&self, object: &Value) -> Answer<Vec<DependentObject>> {
-        Ok(hook(row_of(object).dependencies, Operation::InterpretDependency, object)?(object))
+impl Table for Native {
+    fn row(&self, api_version: &str, kind: &str) -> Row {
+        row(api_version, kind)
     }
 }

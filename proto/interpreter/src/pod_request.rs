@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karmada_api::binding::ResourceList;
-use karmada_api::quantity::Quantity;
+use karmada_quantity::Quantity;
 use serde_json::Value;
 
 use crate::{Answer, InterpretError};
@@ -23,6 +23,14 @@ pub fn counted(name: &str, amount: Quantity) -> Quantity {
 fn parse(name: &str, value: &Value) -> Answer<Quantity> {
     let parsed = serde_json::from_value::<Quantity>(value.clone());
     parsed.map_err(|error| InterpretError::Object(format!("resource {name}: {error}")))
+}
+
+/// Whether clusters report a resource of this name: what Kubernetes itself counts on nodes, and what device plugins
+/// and operators add under a name with a domain.
+pub fn schedulable(name: &str) -> bool {
+    let native = ["cpu", "memory", "ephemeral-storage", "pods"].contains(&name);
+    let counted = ["hugepages-", "attachable-volumes-"].iter().any(|prefix| name.starts_with(prefix));
+    native || counted || (name.contains('/') && !name.starts_with("requests."))
 }
 
 /// Reads a map of amounts.

@@ -1,10 +1,12 @@
 //! How many replicas a workload wants, what one of them asks for, and the same workload with another number.
+//!
+//! In: workloads and pod specs as JSON. Out: numbers and requirements, amounts in the units that clusters report.
 
 use karmada_api::binding::{NodeClaim, ReplicaRequirements};
 use karmada_api::object;
 use serde_json::Value;
 
-use crate::pod_request::pod_request;
+use crate::pod_request::{pod_request, schedulable};
 use crate::{Answer, InterpretError, Replicas};
 
 fn number(object: &Value, path: &[&str]) -> Answer<i32> {
@@ -37,18 +39,41 @@ pub fn of_pod(object: &Value) -> Answer<Replicas> {
     Ok(Replicas { count: 1, requirements: requirements(object.get("spec"))? })
 }
 
-/// What one replica asks for; none where it asks for nothing.
+/// Whether quotas are asked when a cluster's room is estimated: only then is the priority class part of what a replica asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaEstimate {
+    /// They are not.
+    Off,
+    /// They are.
+    On,
+}
+
+/// What one replica asks for, quotas aside; none where it asks for nothing.
 fn requirements(pod_spec: Option<&Value>) -> Answer<Option<ReplicaRequirements>> {
-    let Some(spec) = pod_spec else { return Ok(None) };
-    let resource_request = pod_request(spec)?;
+    pod_spec.map_or(Ok(None), |spec| pod_requirements(spec, QuotaEstimate::Off))
+}
+
+/// What a pod of this spec asks for: amounts of what clusters report, and of nodes; none where it asks for nothing.
+///
+/// # Errors
+/// An amount is no quantity, or what is asked of nodes is not written as the API has it.
+pub fn pod_requirements(spec: &Value, quotas: QuotaEstimate) -> Answer<Option<ReplicaRequirements>> {
+    let mut resource_request = pod_request(spec)?;
+    resource_request.retain(|name, amount| schedulable(name) && !amount.is_negative());
     let node_claim = node_claim(spec)?;
     if resource_request.is_empty() && node_claim.is_none() {
         return Ok(None);
     }
-    Ok(Some(ReplicaRequirements { node_claim, resource_request, ..ReplicaRequirements::default() }))
+    let class = spec.get("priorityClassName").and_then(Value::as_str).filter(|_| quotas == QuotaEstimate::On);
+    let priority_class_name = class.unwrap_or_default().to_owned();
+    Ok(Some(ReplicaRequirements { node_claim, resource_request, priority_class_name, ..Default::default() }))
 }
 
-fn node_claim(spec: &Value) -> Answer<Option<NodeClaim>> {
+/// What a pod of this spec asks of its node; none where it asks for nothing.
+///
+/// # Errors
+/// It is not written as the API has it.
+pub fn node_claim(spec: &Value) -> Answer<Option<NodeClaim>> {
     let affinity = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
     let affinity = object::get(spec, &affinity).filter(|a| !a.is_null());
     let selector = spec.get("nodeSelector").filter(|s| s.is_object());

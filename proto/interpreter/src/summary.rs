@@ -1,69 +1,16 @@
 //! What a member has: nodes, resources offered and asked for, and free nodes by grade.
 //!
-//! In: the member's nodes and pods as JSON (metadata, spec and status are enough), and the grades of its Cluster.
+//! In: the member's nodes and pods, trimmed, and the grades of its Cluster.
 //! Out: the pieces of `Cluster.status`.
 
 use std::collections::BTreeMap;
 
 use karmada_api::binding::ResourceList;
 use karmada_api::cluster::{AllocatableModeling, NodeSummary, ResourceModel, ResourceSummary};
-use karmada_api::object;
-use karmada_api::quantity::Quantity;
-use serde_json::Value;
+use karmada_quantity::Quantity;
 
-use crate::pod_request::{add, pod_request, resource_list};
-
-/// What of a pod matters to the summary: small enough to keep one per pod of the member.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PodUse {
-    /// The node it is on; empty while it waits for one.
-    pub node: String,
-    /// Whether it succeeded or failed.
-    pub finished: bool,
-    /// What it asks for, itself as one pod included.
-    pub request: ResourceList,
-}
-
-/// What of a node matters to the summary.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeOffer {
-    /// Its name.
-    pub name: String,
-    /// Whether it is ready.
-    pub ready: bool,
-    /// What it offers.
-    pub allocatable: ResourceList,
-}
-
-impl PodUse {
-    /// Reads a pod; one whose amounts cannot be read counts as asking for nothing but its place.
-    pub fn of(pod: &Value) -> Self {
-        let spec = pod.get("spec").unwrap_or(&Value::Null);
-        let phase = object::get(pod, &["status", "phase"]).and_then(Value::as_str).unwrap_or("");
-        let mut request = pod_request(spec).unwrap_or_default();
-        request.insert("pods".to_owned(), Quantity::from_units(1));
-        Self {
-            node: spec.get("nodeName").and_then(Value::as_str).unwrap_or("").to_owned(),
-            finished: matches!(phase, "Succeeded" | "Failed"),
-            request,
-        }
-    }
-}
-
-impl NodeOffer {
-    /// Reads a node.
-    pub fn of(node: &Value) -> Self {
-        let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
-        let is = |c: &Value, key: &str, wanted: &str| c.get(key).and_then(Value::as_str) == Some(wanted);
-        let ready =
-            |list: &Vec<Value>| list.iter().any(|c| is(c, "type", "Ready") && is(c, "status", "True"));
-        Self {
-            name: object::name(node).to_owned(),
-            ready: conditions.is_some_and(ready),
-            allocatable: resource_list(node.pointer("/status/allocatable")).unwrap_or_default(),
-        }
-    }
-}
+use crate::nodes_and_pods::{NodeOffer, PodUse};
+use crate::pod_request::add;
 
 /// How many nodes there are, and how many are ready.
 pub fn node_summary(nodes: &[NodeOffer]) -> NodeSummary {

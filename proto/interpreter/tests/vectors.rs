@@ -6,9 +6,9 @@
 mod recorded;
 
 use jiff::Timestamp;
-use karmada_api::binding::{AggregatedStatusItem, Health};
+use karmada_api::binding::{AggregatedStatusItem, Component, Health};
 use karmada_api::cluster::ResourceModel;
-use karmada_interpreter::summary::{NodeOffer, PodUse};
+use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
 use karmada_interpreter::{
     Answer, Chain, DependentObject, InterpretError, Interpreter, Native, Operation, Replicas, health_of,
     retain, retention, summary,
@@ -319,6 +319,9 @@ impl Interpreter for FortyTwo {
     }
     fn replicas(&self, _: &Value) -> Answer<Replicas> {
         Ok(Replicas { count: 42, requirements: None })
+    }
+    fn components(&self, _: &Value) -> Answer<Vec<Component>> {
+        unreachable!()
     }
     fn revise_replica(&self, _: &mut Value, _: i64) -> Answer<()> {
         unreachable!()

@@ -16,7 +16,7 @@ mod gauge;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karmada_hub::{AccessSettings, Hub, RegistryApi, Serves, Settings, StoreKind};
+use karmada_hub::{AccessSettings, Hub, LifecycleSettings, RegistryApi, Serves, Settings, StoreKind};
 
 use events::Bench;
 use fleet::Size;
@@ -37,6 +37,7 @@ fn settings(directory: &std::path::Path) -> Settings {
         accept_data_loss: false,
         encryption: None,
         controllers: true,
+        lifecycle: LifecycleSettings::default(),
         access: AccessSettings::default(),
     }
 }

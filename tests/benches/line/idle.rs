@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_agent::identity::IdentityStore;
-use karmada_agent::link::dial::Tcp;
+use karmada_agent::link::dial::{Rungs, Tcp};
 use karmada_agent::member::memory::MemoryMember;
 use karmada_agent::{Config, LinkView, Parts};
 use karmada_certs::JoinToken;
@@ -77,45 +77,53 @@ pub fn traffic(rows: &mut Rows, site: &mut Site, quiet: Duration) {
     );
 }
 
-/// The hub's memory for each of many idle agents, over real TLS: soon after they joined, and once `idle` has passed and what
-/// is kept for watchers of the past has gone. The agents are the real ones, on members in memory.
+/// The hub's memory for each of many idle agents, over real TLS, by what carries their sessions: soon after they joined, and once `idle` has
+/// passed and what is kept for watchers of the past has gone. The agents are the real ones, on members in memory.
 pub fn fleet(rows: &mut Rows, count: usize, quiet: Duration, idle: Duration) {
-    let mut hub = Hub::start(HubOptions::default());
-    let joining = Joining::on(&hub);
-    std::thread::sleep(quiet);
-    let before = resident(hub.process());
-    let stop = CancellationToken::new();
-    let folder = tempfile::tempdir().expect("a folder for identities");
-    let connected = tests::runtime().block_on(join_all(&hub, &joining, count, folder.path(), &stop));
-    assert_eq!(connected, count, "every agent connects");
-    let mut each = || (resident(hub.process()) - before) * 1024.0 / count as f64;
-    std::thread::sleep(quiet);
-    let fresh = each();
-    std::thread::sleep(idle + quiet);
-    rows.add(
-        &format!("hub memory for each of {count} idle agents"),
-        each(),
-        "KB",
-        &format!("{fresh:.0} KB just after they joined; a bare mTLS h2 stream 33 KB"),
-        Goal::AtMost(48.0),
-    );
-    stop.cancel();
-    hub.stop();
+    let (bare, grpc) = ((Rungs::BareOrGrpc, "frames without HTTP", 24.0), (Rungs::Grpc, "gRPC", 48.0));
+    for (rungs, carried, goal) in [bare, grpc] {
+        let mut hub = Hub::start(HubOptions::default());
+        let joining = Joining::on(&hub);
+        std::thread::sleep(quiet);
+        let before = resident(hub.process());
+        let stop = CancellationToken::new();
+        let folder = tempfile::tempdir().expect("a folder for identities");
+        let site = Fleet { hub: &hub, joining: &joining, folder: folder.path(), rungs, stop: &stop };
+        let connected = tests::runtime().block_on(join_all(&site, count));
+        assert_eq!(connected, count, "every agent connects");
+        let mut each = || (resident(hub.process()) - before) * 1024.0 / count as f64;
+        std::thread::sleep(quiet);
+        let fresh = each();
+        std::thread::sleep(idle + quiet);
+        rows.add(
+            &format!("hub memory for each of {count} idle agents, {carried}"),
+            each(),
+            "KB",
+            &format!("{fresh:.0} KB just after they joined; a bare mTLS h2 stream 33 KB"),
+            Goal::AtMost(goal),
+        );
+        stop.cancel();
+        hub.stop();
+    }
 }
 
-async fn join_all(
-    hub: &Hub,
-    joining: &Joining,
-    count: usize,
-    folder: &std::path::Path,
-    stop: &CancellationToken,
-) -> usize {
+/// Agents of one hub.
+struct Fleet<'a> {
+    hub: &'a Hub,
+    joining: &'a Joining,
+    /// For identities.
+    folder: &'a std::path::Path,
+    rungs: Rungs,
+    stop: &'a CancellationToken,
+}
+
+async fn join_all(fleet: &Fleet<'_>, count: usize) -> usize {
     let mut connected = 0;
     // A few at a time: what is measured is memory, not a stampede.
     for batch in (0..count).collect::<Vec<_>>().chunks(20) {
         let mut links = Vec::new();
         for number in batch {
-            links.push(start(hub, joining, *number, folder, stop));
+            links.push(start(fleet, *number));
         }
         for mut link in links {
             let up = link.wait_for(|view| matches!(view, LinkView::Connected { .. }));
@@ -127,13 +135,8 @@ async fn join_all(
     connected
 }
 
-fn start(
-    hub: &Hub,
-    joining: &Joining,
-    number: usize,
-    folder: &std::path::Path,
-    stop: &CancellationToken,
-) -> tokio::sync::watch::Receiver<LinkView> {
+fn start(fleet: &Fleet<'_>, number: usize) -> tokio::sync::watch::Receiver<LinkView> {
+    let Fleet { hub, joining, folder, rungs, stop } = *fleet;
     let name = format!("fleet-{number}");
     let directory = folder.join(&name);
     std::fs::create_dir_all(&directory).expect("a folder for an identity");
@@ -143,6 +146,7 @@ fn start(
         token: JoinToken::parse(&joining.token).ok(),
         pins: joining.ca_hash.parse().into_iter().collect(),
         cluster_name: name.clone(),
+        rungs,
         ..Config::default()
     };
     let parts = Parts {

@@ -11,7 +11,7 @@ use crate::line::{CLUSTER, Line};
 const MOST: &str = "9223372036854775807";
 
 /// A node of the API alone, as a kubelet would report it.
-fn add_node(member: &Api, name: &str, cpu: &str, memory: &str) {
+pub fn add_node(member: &Api, name: &str, cpu: &str, memory: &str) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     member.create("/api/v1/nodes", &node).unwrap();
     let amounts = json!({"cpu": cpu, "memory": memory, "pods": "10"});

@@ -51,8 +51,13 @@ pub fn work(name: &str) -> String {
 
 impl Line {
     pub fn start() -> Option<Line> {
+        Line::under(HubOptions::default())
+    }
+
+    /// The same under a hub of this sort.
+    pub fn under(options: HubOptions) -> Option<Line> {
         programs_or_skip()?;
-        let (hub, member) = (Hub::start(HubOptions::default()), Member::start(MemberOptions::bare("lone")));
+        let (hub, member) = (Hub::start(options), Member::start(MemberOptions::bare("lone")));
         let (register, folder) = (RegisterCommand::make(&hub, &[]), Folder::new("line"));
         let token_file = folder.join("join-token");
         std::fs::write(&token_file, &register.token).unwrap();

@@ -9,7 +9,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod causes;
+mod cron;
 mod custom;
+mod customizations;
+mod dependencies;
 mod enforcing;
 mod faults;
 mod fleet;
@@ -21,8 +24,13 @@ mod line;
 mod links;
 mod logs;
 mod narrow;
+mod quota;
+mod reach;
 mod register;
 mod restored;
+mod room;
+mod safe_deletes;
 mod security;
 mod slow;
+mod thirdparty;
 mod tutorial;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod circles;
+mod statements;
 mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,16 +20,42 @@ use tests::folder::workspace_root;
 /// none and must be added with its place in the house.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-proto", &[]),
-    ("karmada-api", &[]),
-    ("karmada-interpreter", &["karmada-api"]),
+    ("karmada-quantity", &[]),
+    ("karmada-field", &[]),
+    ("karmada-api", &["karmada-field", "karmada-quantity"]),
+    ("karmada-interpreter", &["karmada-api", "karmada-quantity"]),
+    ("karmada-lua", &["karmada-api", "karmada-interpreter", "karmada-quantity"]),
+    ("karmada-tunnel", &["karmada-proto"]),
+    ("karmada-bare", &[]),
     ("karmada-certs", &[]),
-    ("karmada-core", &["karmada-api", "karmada-interpreter", "karmada-schema"]),
+    (
+        "karmada-core",
+        &[
+            "karmada-api",
+            "karmada-cron",
+            "karmada-field",
+            "karmada-interpreter",
+            "karmada-quantity",
+            "karmada-schema",
+        ],
+    ),
     ("karmada-store", &[]),
     ("karmada-cel", &[]),
+    ("karmada-cron", &[]),
     ("karmada-encryption", &[]),
-    ("karmada-schema", &["karmada-cel"]),
+    ("karmada-schema", &["karmada-cel", "karmada-field", "karmada-quantity"]),
     ("karmada-definitions", &["karmada-cel", "karmada-schema"]),
-    ("karmada-kinds", &["karmada-api", "karmada-cel", "karmada-definitions", "karmada-schema"]),
+    (
+        "karmada-kinds",
+        &[
+            "karmada-api",
+            "karmada-cel",
+            "karmada-cron",
+            "karmada-definitions",
+            "karmada-quantity",
+            "karmada-schema",
+        ],
+    ),
     (
         "karmada-registry",
         &[
@@ -36,6 +63,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-cel",
             "karmada-definitions",
             "karmada-kinds",
+            "karmada-quantity",
             "karmada-schema",
             "karmada-store",
         ],
@@ -52,13 +80,37 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-store",
         ],
     ),
-    ("karmada-controllers", &["karmada-api", "karmada-core", "karmada-interpreter"]),
-    ("karmada-gateway", &["karmada-certs", "karmada-proto"]),
+    ("karmada-controller-runtime", &["karmada-api"]),
+    ("karmada-kube-controller-manager", &["karmada-api", "karmada-controller-runtime", "karmada-schema"]),
+    (
+        "karmada-controllers",
+        &[
+            "karmada-api",
+            "karmada-controller-runtime",
+            "karmada-core",
+            "karmada-interpreter",
+            "karmada-lua",
+            "karmada-schema",
+        ],
+    ),
+    ("karmada-gateway", &["karmada-certs", "karmada-proto", "karmada-tunnel"]),
     ("karmadactl", &["karmada-api", "karmada-certs"]),
     ("karmada-member", &["karmada-api", "karmada-proto"]),
+    ("karmada-session", &["karmada-certs", "karmada-proto"]),
     (
         "karmada-agent",
-        &["karmada-api", "karmada-certs", "karmada-interpreter", "karmada-member", "karmada-proto"],
+        &[
+            "karmada-api",
+            "karmada-bare",
+            "karmada-certs",
+            "karmada-interpreter",
+            "karmada-lua",
+            "karmada-member",
+            "karmada-proto",
+            "karmada-quantity",
+            "karmada-session",
+            "karmada-tunnel",
+        ],
     ),
     (
         "karmada-hub",
@@ -67,6 +119,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-agent",
             "karmada-api",
             "karmada-apiserver",
+            "karmada-bare",
             "karmada-certs",
             "karmada-controllers",
             "karmada-core",
@@ -75,18 +128,24 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-gateway",
             "karmada-interpreter",
             "karmada-kinds",
+            "karmada-kube-controller-manager",
+            "karmada-lua",
             "karmada-proto",
             "karmada-registry",
             "karmada-schema",
             "karmada-store",
+            "karmada-tunnel",
         ],
     ),
     ("tests", &["karmada-agent", "karmada-api", "karmada-certs", "karmada-core", "karmada-interpreter"]),
 ];
 
 /// Crates that decide, and so know no runtime, no socket and no clock.
-const PURE: [&str; 7] = [
+const PURE: [&str; 10] = [
     "karmada-proto",
+    "karmada-field",
+    "karmada-quantity",
+    "karmada-cron",
     "karmada-api",
     "karmada-interpreter",
     "karmada-core",

@@ -88,6 +88,15 @@ fn samples_of(twins: &Twins, file: &std::path::Path) -> Vec<Sample> {
                 object["metadata"]["finalizers"] =
                     json!(["karmada.io/cluster-propagation-policy-controller"]);
             }
+            // The defaults that Karmada's webhook would lay in.
+            "FederatedHPA" => {
+                let target = json!({"type": "Utilization", "averageUtilization": 80});
+                object["spec"]["minReplicas"] = json!(1);
+                object["spec"]["metrics"] =
+                    json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
+            }
+            // Two that answer one question exclude each other, as Karmada's webhook has it: these answer none.
+            "ResourceInterpreterCustomization" => object["spec"]["customizations"] = json!({}),
             _ => {}
         }
         samples.push(Sample { resource: resource.clone(), name, plural: plural.clone(), object });

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
@@ -19,45 +22,88 @@ use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tower::ServiceBuilder;
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceBuilder, ServiceExt as _};
 
 use super::checked::{Checked, Identity};
 use super::config::ConfigError;
+use crate::Passing;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client of the member that `config` leads to, over connections that lead to the cluster of `identity`.
 pub(super) fn client(config: &kube::Config, identity: Arc<Identity>) -> Result<kube::Client, ConfigError> {
-    if config.proxy_url.is_some() {
-        return Err(ConfigError::Proxy);
+    let connector = connector(config)?;
+    let client = || -> Result<kube::Client, Failed> {
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(Failed::from)
+            .service(over(connector, config, identity)?);
+        Ok(kube::Client::new(service, config.default_namespace.clone()))
+    };
+    client().map_err(ConfigError::Certificate)
+}
+
+/// Sends requests of others as they are, with the agent's credentials. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Passer(BoxCloneSyncService<Request<Passing>, Response<Incoming>, Failed>);
+
+impl Passer {
+    /// To the member that `config` leads to, over connections that lead to the cluster of `identity`.
+    pub fn new(config: &kube::Config, identity: Arc<Identity>) -> Result<Self, ConfigError> {
+        let auth = &config.auth_info;
+        if auth.impersonate.is_some() || auth.impersonate_groups.is_some() {
+            // Its headers would take the place of those that say who asks.
+            return Err(ConfigError::Impersonates);
+        }
+        let connector = connector(config)?;
+        let passer = || -> Result<_, Failed> {
+            let service = ServiceBuilder::new()
+                .layer(config.base_uri_layer())
+                .option_layer(config.auth_layer()?)
+                .map_err(Failed::from)
+                .service(over(connector, config, identity)?);
+            Ok(Self(BoxCloneSyncService::new(service)))
+        };
+        passer().map_err(ConfigError::Certificate)
     }
-    match config.rustls_https_connector() {
-        Ok(connector) => over(connector, config, identity).map_err(ConfigError::Certificate),
-        Err(error) => match presenting(config) {
-            Ok(Some(connector)) => over(connector, config, identity).map_err(ConfigError::Certificate),
-            Ok(None) => Err(ConfigError::Client(Box::new(error))),
-            Err(failed) => Err(ConfigError::Certificate(failed)),
-        },
+
+    /// The answer, whose body is still to come.
+    pub async fn send(&self, request: Request<Passing>) -> Result<Response<Passing>, Failed> {
+        let answer = self.0.clone().oneshot(request).await?;
+        Ok(answer.map(|body| body.map_err(std::io::Error::other).boxed_unsync()))
     }
 }
 
-fn over(
+fn connector(config: &kube::Config) -> Result<HttpsConnector<HttpConnector>, ConfigError> {
+    if config.proxy_url.is_some() {
+        return Err(ConfigError::Proxy);
+    }
+    config.rustls_https_connector().or_else(|error| match presenting(config) {
+        Ok(Some(connector)) => Ok(connector),
+        Ok(None) => Err(ConfigError::Client(Box::new(error))),
+        Err(failed) => Err(ConfigError::Certificate(failed)),
+    })
+}
+
+type Connector = TimeoutConnector<Checked<HttpsConnector<HttpConnector>>>;
+
+fn over<B>(
     connector: HttpsConnector<HttpConnector>,
     config: &kube::Config,
     identity: Arc<Identity>,
-) -> Result<kube::Client, Failed> {
+) -> Result<legacy::Client<Connector, B>, Failed>
+where
+    B: hyper::body::Body + Send,
+    B::Data: Send,
+{
     let mut connector = TimeoutConnector::new(Checked::new(connector, config, identity)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
-    let client = legacy::Client::builder(TokioExecutor::new()).build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(Failed::from)
-        .service(client);
-    Ok(kube::Client::new(service, config.default_namespace.clone()))
+    Ok(legacy::Client::builder(TokioExecutor::new()).build(connector))
 }
 
 /// A connector that presents the kubeconfig's certificate as it is; `None` where that has none.

@@ -27,6 +27,12 @@ pub enum ConfigError {
          run it where the member's own address can be reached, without either"
     )]
     Proxy,
+    /// Requests of others are not passed on by who acts for somebody else already.
+    #[error(
+        "the kubeconfig's user acts as another (as, as-groups), so that requests of the hub's users cannot be passed on in their names: \
+         give the agent a user of its own"
+    )]
+    Impersonates,
     /// The client.
     #[error("setting up the member's client")]
     Client(#[source] Box<kube::Error>),

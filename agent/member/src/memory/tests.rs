@@ -45,3 +45,23 @@ async fn namespaces_and_kinds_must_exist() {
     member.apply(&definition).await.unwrap();
     member.apply(&custom).await.unwrap();
 }
+
+/// A controller that was about to write a status does not bring back what was removed meanwhile.
+#[test]
+fn what_is_removed_while_it_is_edited_stays_away() {
+    let member = MemoryMember::new("m", 1, Duration::ZERO);
+    let id = ObjectId::of(&deployment(1));
+    member.seed(deployment(1));
+    let other = member.clone();
+    let removed = id.clone();
+    let mut remover = None;
+    let edited = member.edit(&id, |object| {
+        remover = Some(std::thread::spawn(move || other.remove(&removed)));
+        // Long enough that the other thread gets as far as it can.
+        std::thread::sleep(Duration::from_millis(50));
+        object::root(object).insert("status".into(), json!({"readyReplicas": 1}));
+    });
+    let removed = remover.map(|remover| remover.join().unwrap());
+    assert_eq!((edited, removed), (true, Some(true)));
+    assert_eq!(member.read(&id), None);
+}

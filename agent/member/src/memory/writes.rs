@@ -6,7 +6,7 @@
 use karmada_api::object;
 use serde_json::{Map, Value};
 
-use super::{MemoryMember, ownership, same};
+use super::{MemoryMember, Put, State, ownership, same};
 use crate::{MemberError, ObjectId};
 
 /// How long the agent waits for an answer that does not come.
@@ -44,23 +44,29 @@ impl MemoryMember {
         answer
     }
 
+    /// A write is one step: nothing comes between what it reads and what it stores.
     fn carry_out(&self, write: &Write) -> Result<Value, MemberError> {
-        match write {
-            Write::Create(object) => self.created(object),
-            Write::Apply(object) => self.applied(object),
-            Write::Update(object) => self.updated(object),
-            Write::Merge(id, patch) => self.merged(id, patch),
-        }
+        let mut state = self.inner.state.lock();
+        let (next, put) = match write {
+            Write::Create(object) => (state.created(object)?, Put::Create),
+            Write::Apply(object) => (state.applied(object)?, Put::Write),
+            Write::Update(object) => (state.updated(object)?, Put::Write),
+            Write::Merge(id, patch) => (state.merged(id, patch)?, Put::Write),
+        };
+        self.put(&mut state, next, put)
     }
+}
 
-    fn created(&self, object: &Value) -> Result<Value, MemberError> {
+/// What each write makes of what is there.
+impl State {
+    fn created(&mut self, object: &Value) -> Result<Value, MemberError> {
         self.check(&ObjectId::of(object))?;
         let mut made = object.clone();
         ownership::created(&mut made, &self.clock());
-        self.put(made, true, true)
+        Ok(made)
     }
 
-    fn applied(&self, object: &Value) -> Result<Value, MemberError> {
+    fn applied(&mut self, object: &Value) -> Result<Value, MemberError> {
         let id = ObjectId::of(object);
         self.check(&id)?;
         let old = self.read(&id);
@@ -76,10 +82,10 @@ impl MemoryMember {
         if old.is_none_or(|old| !same(&old, &merged)) {
             ownership::changed(&mut merged, "Apply", &self.clock());
         }
-        self.put(merged, false, true)
+        Ok(merged)
     }
 
-    fn updated(&self, object: &Value) -> Result<Value, MemberError> {
+    fn updated(&mut self, object: &Value) -> Result<Value, MemberError> {
         let id = ObjectId::of(object);
         self.check(&id)?;
         let mut next = object.clone();
@@ -95,10 +101,10 @@ impl MemoryMember {
                 ownership::created(&mut next, &self.clock());
             }
         }
-        self.put(next, false, true)
+        Ok(next)
     }
 
-    fn merged(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError> {
+    fn merged(&mut self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError> {
         self.check(id)?;
         let mut object = self.read(id).ok_or_else(|| MemberError::NotFound(format!("{id} not found")))?;
         let version = object::resource_version(patch);
@@ -106,7 +112,7 @@ impl MemoryMember {
             return Err(MemberError::Conflict(format!("{id} has been modified")));
         }
         merge_patch(&mut object, patch);
-        self.put(object, false, true)
+        Ok(object)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::reconcile::failure::Failure;
 use crate::reconcile::observed_during_write::Answer;
-use crate::reconcile::orphans::work_of_row;
+use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
 use crate::reconcile::todo::{Cause, removal_class};
 use crate::reconcile::{body, order, outcome, pace};
@@ -149,7 +149,7 @@ impl Engine {
         }
         let answer = self.observed.answered(&id, digest, object);
         if answer == Answer::Newest && self.targets.is_first(key, ordinal, &id) {
-            self.statuses.observe(&*self.parts.interpreter, key, ordinal, plural, object);
+            self.statuses.observe(&*self.interpreter, key, ordinal, plural, object);
         }
         self.plurals.entry(id.gvk).or_insert_with(|| plural.to_owned());
         answer == Answer::Doubtful

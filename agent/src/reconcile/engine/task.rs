@@ -11,7 +11,7 @@ use crate::reconcile::apply::{self, Context, Known};
 use crate::reconcile::body::ClusterNames;
 use crate::reconcile::failure::Failure;
 use crate::reconcile::manifests;
-use crate::reconcile::orphans::work_of_row;
+use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::own::Own;
 use crate::reconcile::removal::{self, Leaving, Removal};
 use crate::session::Phase;

@@ -4,7 +4,7 @@ use karmada_registry::User;
 use serde_json::Value;
 
 use super::IssuerOptions;
-use super::expressions::Expressions;
+use super::cel_mappings::Expressions;
 
 /// How far ahead of us an issuer's clock may be (seconds), as its `nbf` is judged.
 const LEEWAY: f64 = 300.0;

@@ -7,7 +7,7 @@ mod refusals;
 
 use serde::Deserialize;
 
-use super::expressions::Expressions;
+use super::cel_mappings::Expressions;
 use super::{Anonymous, IssuerOptions};
 
 /// Taken of issuers whose configuration names no algorithms: what kube-apiserver takes.

@@ -70,11 +70,11 @@ async fn an_account_token_lives_no_longer_than_what_it_names() {
     let hub = hub(vec![account("robot"), leaving, pod("web", "robot")]).await;
     let good = |change: &dyn Fn(&mut Claims)| {
         let mut claims = Claims {
-            aud: vec![tokens::ISSUER.into()],
+            aud: vec![token_claims::ISSUER.into()],
             exp: Some(now().as_second() + 600),
             iat: Some(now().as_second()),
             nbf: Some(now().as_second()),
-            iss: tokens::ISSUER.into(),
+            iss: token_claims::ISSUER.into(),
             jti: "t".into(),
             sub: "system:serviceaccount:shop:robot".into(),
             bound: Some(BoundClaims {

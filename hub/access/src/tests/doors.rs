@@ -176,12 +176,12 @@ async fn answers_follow_the_roles_and_name_the_binding() {
     let by = "RBAC: allowed by ClusterRoleBinding \"late\" of ClusterRole \"late\" to User \"mallory\"";
     assert_eq!((decision.allowed, decision.reason.as_str()), (true, by));
     let mut narrowed = |_: Option<&Value>| Ok(role("", "late", rules("get")));
-    hub.registry.update(roles, &ObjectKey::new("", "late"), &options, false, &mut narrowed).await.unwrap();
+    hub.registry.update(roles, &ObjectKey::new("", "late"), &options, &mut narrowed).await.unwrap();
     assert!(!hub.authorizer.authorize(&mallory, &list).allowed, "a changed role holds at once");
     let mut widened = |_: Option<&Value>| Ok(role("", "late", rules("list")));
-    hub.registry.update(roles, &ObjectKey::new("", "late"), &options, false, &mut widened).await.unwrap();
+    hub.registry.update(roles, &ObjectKey::new("", "late"), &options, &mut widened).await.unwrap();
     assert!(hub.authorizer.authorize(&mallory, &list).allowed);
     let (key, asked) = (ObjectKey::new("", "late"), DeleteOptions::default());
-    hub.registry.delete(bindings, &key, &asked, &options.user, false).await.unwrap();
+    hub.registry.delete(bindings, &key, &asked, &options.user).await.unwrap();
     assert!(!hub.authorizer.authorize(&mallory, &list).allowed, "a removed binding holds at once");
 }

@@ -41,7 +41,7 @@ impl std::fmt::Debug for ClientIdentity {
 /// How the other end is known.
 pub(super) struct Trust<'a> {
     pub server_name: String,
-    pub ca: &'a karmada_definitions::trust::Trust,
+    pub ca: &'a karmada_definitions::ca_bundle::Trust,
     /// Whoever answers is believed.
     pub insecure: bool,
 }

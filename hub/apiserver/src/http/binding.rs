@@ -10,9 +10,9 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_registry::identity;
-use karmada_schema::FieldError;
 use karmada_schema::object::{ObjectKey, meta};
 use karmada_schema::path::Path;
+use karmada_schema::{FieldError, condition};
 use serde_json::{Value, json};
 
 use super::answer_body::Body;
@@ -78,13 +78,10 @@ impl ApiServer {
             }
             let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
                 "lastTransitionTime": now});
-            let mut all = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            all.retain(|one| one["type"] != "PodScheduled");
-            all.push(condition);
-            pod["status"]["conditions"] = Value::Array(all);
+            condition::put(&mut pod, condition);
             Ok(pod)
         };
-        self.registry.update(definition, &key, &options, false, &mut change).await?;
+        self.registry.update(definition, &key, &options, &mut change).await?;
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(respond::document(StatusCode::CREATED, status.to_string().into(), format))

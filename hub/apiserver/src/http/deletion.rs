@@ -25,8 +25,7 @@ impl ApiServer {
         let ResourceCall { call, definition, wanted, format } = of;
         let options = asked(call, definition, body).await?;
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
-        let dry = !options.dry_run.is_empty();
-        match self.registry.delete(definition, &key, &options, &call.user, dry).await? {
+        match self.registry.delete(definition, &key, &options, &call.user).await? {
             Deleted::Pending(object) => {
                 let object = self.registry.view(definition, vec![object]).await?.remove(0);
                 Ok(self.object(call, definition, &object, format, StatusCode::OK))
@@ -50,17 +49,16 @@ impl ApiServer {
         body: Received,
     ) -> Result<Response<Body>, Status> {
         let ResourceCall { call, definition, wanted, format } = of;
-        super::options::check(&call.query, false)?;
+        super::options::check_list(&call.query)?;
         let options = asked(call, definition, body).await?;
         let selector = list::selector(definition, &call.query)?;
         list::at_least(&self.registry.cache().collection(&definition.storage), &call.query).await?;
-        let dry = !options.dry_run.is_empty();
         self.registry.all_readable(definition, &wanted.namespace)?;
         let shard = self.registry.cache().shard(&definition.storage);
         let revision = self.registry.cache().revision();
         let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
         for object in &found {
-            match self.registry.delete(definition, &object.key, &options, &call.user, dry).await {
+            match self.registry.delete(definition, &object.key, &options, &call.user).await {
                 Err(status) if status.code != 404 => return Err(status),
                 _ => {}
             }

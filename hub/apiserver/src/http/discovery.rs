@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{Response, StatusCode};
-use karmada_definitions::resource::{Catalogue, ResourceDefinition};
+use karmada_definitions::resource::{Catalogue, ResourceDefinition, Version};
 use karmada_definitions::status::Status;
 use karmada_definitions::version::api_version;
 use serde_json::{Value, json};
@@ -50,10 +50,10 @@ impl ApiServer {
         let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
         match parts.as_slice() {
             ["api"] if aggregated(call) => {
-                Ok(shared(cached(call, Document::of(aggregated_groups(&catalogue, true, None)), AGGREGATED)))
+                Ok(shared(cached(call, Document::of(aggregated_core(&catalogue)), AGGREGATED)))
             }
             ["apis"] if aggregated(call) => {
-                let groups = aggregated_groups(&catalogue, false, handed.as_ref());
+                let groups = aggregated_groups(&catalogue, handed.as_ref());
                 Ok(shared(cached(call, Document::of(groups), AGGREGATED)))
             }
             ["api"] => Ok(document(call, &core_versions(&self.options.advertise))),
@@ -211,26 +211,36 @@ fn storage_hash(definition: &ResourceDefinition) -> String {
     base64::engine::general_purpose::STANDARD.encode(&digest[..8])
 }
 
-fn aggregated_groups(catalogue: &Catalogue, core: bool, handed: Option<&Groups>) -> Bytes {
-    let mut items: Vec<Value> = catalogue
-        .groups()
-        .iter()
-        .filter(|(group, _)| group.is_empty() == core)
-        .map(|(group, versions)| {
-            let versions: Vec<Value> = versions
-                .iter()
-                .map(|(version, resources)| {
-                    let resources: Vec<Value> = resources.iter().map(|d| aggregated_resource(d)).collect();
-                    json!({"version": version, "freshness": "Current", "resources": resources})
-                })
-                .collect();
-            let metadata = if core { json!({}) } else { json!({"name": group}) };
-            json!({"metadata": metadata, "versions": versions})
-        })
-        .collect();
+/// The core group, which has no name.
+fn aggregated_core(catalogue: &Catalogue) -> Bytes {
+    let groups = catalogue.groups().iter().filter(|(group, _)| group.is_empty());
+    let items: Vec<Value> = groups.map(|(_, versions)| aggregated_group(&json!({}), versions)).collect();
+    discovery_list(&items)
+}
+
+/// Every other group, and those that other servers serve.
+fn aggregated_groups(catalogue: &Catalogue, handed: Option<&Groups>) -> Bytes {
+    let groups = catalogue.groups().iter().filter(|(group, _)| !group.is_empty());
+    let mut items: Vec<Value> =
+        groups.map(|(group, versions)| aggregated_group(&json!({"name": group}), versions)).collect();
     if let Some(handed) = handed {
         handed.add_to_discovery(&mut items);
     }
+    discovery_list(&items)
+}
+
+fn aggregated_group(metadata: &Value, versions: &[Version]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|(version, resources)| {
+            let resources: Vec<Value> = resources.iter().map(|d| aggregated_resource(d)).collect();
+            json!({"version": version, "freshness": "Current", "resources": resources})
+        })
+        .collect();
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn discovery_list(items: &[Value]) -> Bytes {
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
     format!("{list}\n").into()
 }

@@ -53,10 +53,12 @@ impl ApiServer {
                 }
             }
         }
-        if !options.dry_run {
+        if options.dry_run {
+            delete.dry_run = vec!["All".to_owned()];
+        } else {
             self.say_why(definition, &key, &options, &mut delete).await?;
         }
-        self.registry.delete(definition, &key, &delete, &call.user, options.dry_run).await?;
+        self.registry.delete(definition, &key, &delete, &call.user).await?;
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(respond::document(StatusCode::CREATED, status.to_string().into(), format))
@@ -93,7 +95,7 @@ impl ApiServer {
             let live = live.ok_or_else(|| Status::not_found(&budgets, &key.name))?;
             take_one(&budgets, live, meta::name(value), &now)
         };
-        self.registry.update(&budgets, &key, options, false, &mut change).await?;
+        self.registry.update(&budgets, &key, options, &mut change).await?;
         Ok(false)
     }
 
@@ -130,7 +132,7 @@ impl ApiServer {
             condition::put(&mut pod, condition.clone());
             Ok(pod)
         };
-        let written = self.registry.update(definition, key, options, false, &mut change).await?;
+        let written = self.registry.update(definition, key, options, &mut change).await?;
         if let Some(version) = delete.preconditions.as_mut().and_then(|all| all.resource_version.as_mut()) {
             *version = meta::text(&written.object.value(), "resourceVersion").to_owned();
         }

@@ -21,7 +21,7 @@ use super::answer_body::Body;
 use super::negotiation::{AnswerFormat, Encoding, Shape};
 use super::pieces::{self, Part};
 use super::resource_call::ResourceCall;
-use super::table::{self, Include};
+use super::table::{self, Columns, Include};
 use super::target::Query;
 use super::{ApiServer, Call, options, protobuf_list, respond};
 
@@ -129,7 +129,7 @@ impl ApiServer {
                 items.iter().map(AsRef::as_ref),
                 metadata,
                 include,
-                true,
+                Columns::Told,
                 (meta, now),
             );
             return respond::document(StatusCode::OK, table.to_string().into(), format);
@@ -173,7 +173,7 @@ impl ApiServer {
     }
 
     async fn page(&self, query: &Query, resource: &Asked<'_>, selector: &Selector) -> Result<Page, Status> {
-        options::check(query, false)?;
+        options::check_list(query)?;
         let limit = usize::try_from(options::number(query, "limit")?.unwrap_or(0)).unwrap_or(0);
         let matching = query.get("resourceVersionMatch");
         let (namespace, objects) = (resource.namespace, self.registry.list(resource).await?);

@@ -61,6 +61,15 @@ pub(super) struct AnswerFormat {
     pub of_list: Option<bool>,
 }
 
+/// What an answer can be.
+#[derive(Clone, Copy)]
+pub(super) struct Possible {
+    /// Whether the kind has that form; metadata alone has it for every kind.
+    pub(super) protobuf: bool,
+    /// Whether what is answered can be a row of one, which a review cannot.
+    pub(super) tables: bool,
+}
+
 impl AnswerFormat {
     pub(super) const JSON: AnswerFormat =
         AnswerFormat { encoding: Encoding::Json, shape: Shape::Whole, of_list: None };
@@ -92,9 +101,9 @@ impl AnswerFormat {
     }
 
     /// The first form of the client's list that is spoken here. Forms with parameters that are not known are passed over, so
-    /// that a client that would like more than we have falls back as it planned to. `protobuf`: whether the kind has that form;
-    /// metadata alone has it for every kind. `tables`: whether what is answered can be a row of one, which a review cannot.
-    pub(super) fn choose(headers: &HeaderMap, protobuf: bool, tables: bool) -> Result<AnswerFormat, Status> {
+    /// that a client that would like more than we have falls back as it planned to.
+    pub(super) fn choose(headers: &HeaderMap, possible: Possible) -> Result<AnswerFormat, Status> {
+        let Possible { protobuf, tables } = possible;
         let spoken = |format: &AnswerFormat| {
             (format.encoding != Encoding::Protobuf || protobuf || format.shape.is_metadata())
                 && (tables || !format.shape.is_table())
@@ -220,8 +229,11 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(http::header::ACCEPT, accept.parse().unwrap());
-            let chosen =
-                |protobuf| AnswerFormat::choose(&headers, protobuf, true).ok().map(|f| (f.encoding, f.shape));
+            let chosen = |protobuf| {
+                AnswerFormat::choose(&headers, Possible { protobuf, tables: true })
+                    .ok()
+                    .map(|f| (f.encoding, f.shape))
+            };
             assert_eq!(chosen(false), wanted, "{accept}");
             let first = accept.starts_with("application/vnd.kubernetes.protobuf");
             assert_eq!(
@@ -233,14 +245,20 @@ mod tests {
         let mut headers = HeaderMap::new();
         let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io";
         headers.insert(http::header::ACCEPT, table.parse().unwrap());
-        assert!(AnswerFormat::choose(&headers, true, true).is_err(), "cells have no protobuf format");
+        assert!(
+            AnswerFormat::choose(&headers, Possible { protobuf: true, tables: true }).is_err(),
+            "cells have no protobuf format"
+        );
         headers.insert(http::header::ACCEPT, kubectl.parse().unwrap());
         assert_eq!(
-            AnswerFormat::choose(&headers, true, false).unwrap(),
+            AnswerFormat::choose(&headers, Possible { protobuf: true, tables: false }).unwrap(),
             AnswerFormat::JSON,
             "a review is no row"
         );
         headers.insert(http::header::ACCEPT, "application/json;as=Table;v=v1;g=meta.k8s.io".parse().unwrap());
-        assert_eq!(AnswerFormat::choose(&headers, true, false).unwrap_err().code, 406);
+        assert_eq!(
+            AnswerFormat::choose(&headers, Possible { protobuf: true, tables: false }).unwrap_err().code,
+            406
+        );
     }
 }

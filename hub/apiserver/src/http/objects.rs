@@ -89,8 +89,12 @@ impl ApiServer {
             return Err(Status::nameless(&key.name));
         }
         let creates = definition.row.creates_on_update && options.subresource.is_empty();
-        let written =
-            self.registry.update(definition, &key, options, creates, &mut |_| Ok(value.clone())).await?;
+        let mut change = |_: Option<&Value>| Ok(value.clone());
+        let written = if creates {
+            self.registry.update_or_create(definition, &key, options, &mut change).await?
+        } else {
+            self.registry.update(definition, &key, options, &mut change).await?
+        };
         Ok(self.written(call, definition, &written, format))
     }
 
@@ -133,7 +137,11 @@ impl ApiServer {
         let manager = FieldManager { name: &name, subresource, now: &now, force: call.query.flag("force") };
         let creates = patch.is_apply() && subresource.is_empty();
         let mut change = |live: Option<&Value>| patch.carry_out(definition, live, &key, manager);
-        let written = self.registry.update(definition, &key, &options, creates, &mut change).await?;
+        let written = if creates {
+            self.registry.update_or_create(definition, &key, &options, &mut change).await?
+        } else {
+            self.registry.update(definition, &key, &options, &mut change).await?
+        };
         Ok(self.written(call, definition, &written, format))
     }
 }

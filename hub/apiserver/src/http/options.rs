@@ -55,12 +55,21 @@ fn not_supported(field: &str, value: &str, known: &str) -> Cause {
     }
 }
 
-/// Refuses options that do not go together.
-pub(super) fn check(query: &Query, watch: bool) -> Result<(), Status> {
+/// Refuses options of a list that do not go together.
+pub(super) fn check_list(query: &Query) -> Result<(), Status> {
+    check(query, of_list)
+}
+
+/// The same of a watch.
+pub(super) fn check_watch(query: &Query) -> Result<(), Status> {
+    check(query, of_watch)
+}
+
+fn check(query: &Query, wrong: fn(&Query) -> Vec<Cause>) -> Result<(), Status> {
     for name in ["limit", "timeoutSeconds"] {
         number(query, name)?;
     }
-    let causes = if watch { of_watch(query) } else { of_list(query) };
+    let causes = wrong(query);
     if causes.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", "ListOptions", "", causes)) }
 }
 

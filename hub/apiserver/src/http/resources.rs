@@ -14,7 +14,7 @@ use karmada_schema::{names, protobuf};
 
 use super::answer_body::Body;
 use super::body::{self, Received};
-use super::negotiation::{self, AnswerFormat};
+use super::negotiation::{self, AnswerFormat, Possible};
 use super::objects::{names_its_type, namespace_of, object_in};
 use super::resource_call::ResourceCall;
 use super::table::Include;
@@ -139,12 +139,13 @@ fn format(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> 
     // What is not kept is no row of a table: reviews, and what is asked of an object that is none itself.
     let asked = matches!(wanted.subresource.as_str(), "binding" | "eviction" | "token");
     let tables = !asked && (definition.allows("get") || definition.allows("list"));
-    let format = AnswerFormat::choose(call.headers, protobuf, tables).map_err(|status| {
-        match definition.is_structural() {
-            true => status,
-            false => negotiation::routed(call.headers, is_list).unwrap_or(status),
-        }
-    })?;
+    let format =
+        AnswerFormat::choose(call.headers, Possible { protobuf, tables }).map_err(
+            |status| match definition.is_structural() {
+                true => status,
+                false => negotiation::routed(call.headers, is_list).unwrap_or(status),
+            },
+        )?;
     if format.shape.is_table() {
         Include::check(call.query.get("includeObject"))?;
     }

@@ -137,14 +137,14 @@ impl ApiServer {
             };
             scale::set(definition, &paths, live, &scale)
         };
-        let written = self.registry.update(definition, &key, &options, false, &mut change).await?;
+        let written = self.registry.update(definition, &key, &options, &mut change).await?;
         let value = conversion::from_storage(definition, written.object.value());
         Ok(self.scale_answer(&scale::of(&paths, &value), format))
     }
 
     fn scale_answer(&self, scale: &Value, format: AnswerFormat) -> Response<Body> {
         let answer = match format.shape {
-            Shape::Table(meta) => super::scale::table(scale, meta, self.registry.now()),
+            Shape::Table(meta) => super::scale_table::table(scale, meta, self.registry.now()),
             _ => scale.clone(),
         };
         respond::document(StatusCode::OK, answer.to_string().into(), format)

@@ -85,13 +85,20 @@ pub(super) fn metadata(object: &Stored, meta: Meta) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": value["metadata"]})
 }
 
-/// A table of these objects, as it is at a moment. `columns` is left out of all but the first table of a watch.
+/// Whether a table tells what its columns are, which is left out of all but the first of a watch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Columns {
+    Told,
+    LeftOut,
+}
+
+/// A table of these objects, as it is at a moment.
 pub(super) fn table<'a>(
     definition: &ResourceDefinition,
     objects: impl Iterator<Item = &'a Stored>,
     list_metadata: &Value,
     include: Include,
-    with_columns: bool,
+    columns: Columns,
     (meta, now): (Meta, jiff::Timestamp),
 ) -> Value {
     let rows: Vec<Value> = objects
@@ -110,7 +117,10 @@ pub(super) fn table<'a>(
             row
         })
         .collect();
-    let columns = if with_columns { karmada_kinds::columns(definition) } else { Value::Null };
+    let columns = match columns {
+        Columns::Told => karmada_kinds::columns(definition),
+        Columns::LeftOut => Value::Null,
+    };
     json!({
         "kind": "Table",
         "apiVersion": meta.api_version(),
@@ -133,7 +143,9 @@ pub(super) fn one(
         Shape::Metadata(meta) => metadata(object, meta).to_string().into(),
         Shape::Table(meta) => {
             let list = json!({"resourceVersion": object.revision.to_string()});
-            table(definition, std::iter::once(object), &list, include, true, (meta, now)).to_string().into()
+            table(definition, std::iter::once(object), &list, include, Columns::Told, (meta, now))
+                .to_string()
+                .into()
         }
     }
 }

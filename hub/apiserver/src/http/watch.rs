@@ -25,7 +25,7 @@ use super::answer_body::Body;
 use super::negotiation::{Encoding, Meta, Shape};
 use super::resource_call::ResourceCall;
 use super::selectors::Held;
-use super::table::{self, Include};
+use super::table::{self, Columns, Include};
 use super::unsent::Unsent;
 use super::{ApiServer, list, options, respond};
 
@@ -58,7 +58,7 @@ impl ApiServer {
         }
         let selector = self.selectors.hold(&call.user, selector)?;
         let initial = call.query.flag("sendInitialEvents");
-        options::check(&call.query, true)?;
+        options::check_watch(&call.query)?;
         let asked = options::version(&call.query)?;
         let seconds = options::number(&call.query, "timeoutSeconds")?
             .and_then(|s| u64::try_from(s).ok())
@@ -174,6 +174,15 @@ enum Wake {
     End,
 }
 
+/// What a bookmark tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks {
+    /// How far the watch is.
+    Place,
+    /// That all objects that were there at first were sent.
+    InitialEnd,
+}
+
 impl Watcher {
     /// Puts what exists in front of what will happen.
     async fn start(&mut self, mark_end: bool) -> Result<(), Status> {
@@ -184,7 +193,7 @@ impl Watcher {
         let matching = now.items.iter().filter(|object| all || self.selector.matches(object));
         self.initial = matching.map(|object| (object.key.clone(), object.revision)).collect();
         if mark_end && self.bookmarks {
-            self.initial_end = Some(self.bookmark(now.revision.max(1), true));
+            self.initial_end = Some(self.bookmark(now.revision.max(1), Marks::InitialEnd));
         }
         self.show_some().await
     }
@@ -292,7 +301,7 @@ impl Watcher {
                     Err(status) => self.end_with(&status),
                 },
                 Wake::Bookmark => {
-                    self.ready.push_back(Line::Made(self.bookmark(self.place, false)));
+                    self.ready.push_back(Line::Made(self.bookmark(self.place, Marks::Place)));
                 }
                 Wake::Lost => {
                     self.lost();
@@ -415,8 +424,8 @@ impl Watcher {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 let rows = std::iter::once(object);
                 let now = (meta, self.registry.now());
-                let table =
-                    table::table(&self.definition, rows, &metadata, self.include, !self.columns_sent, now);
+                let columns = if self.columns_sent { Columns::LeftOut } else { Columns::Told };
+                let table = table::table(&self.definition, rows, &metadata, self.include, columns, now);
                 self.columns_sent = true;
                 table.to_string().into()
             }
@@ -425,14 +434,9 @@ impl Watcher {
     }
 
     /// A table with one row, of an object that has nothing but its version.
-    fn table_bookmark(
-        &self,
-        meta: Meta,
-        metadata: &serde_json::Value,
-        initial_end: bool,
-    ) -> serde_json::Value {
+    fn table_bookmark(&self, meta: Meta, metadata: &serde_json::Value, marks: Marks) -> serde_json::Value {
         let mut inner = metadata.clone();
-        if initial_end {
+        if marks == Marks::InitialEnd {
             inner["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (mut cells, _) =
@@ -448,14 +452,14 @@ impl Watcher {
         })
     }
 
-    fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+    fn bookmark(&self, revision: u64, marks: Marks) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         // A table keeps it in its row.
-        if initial_end && !self.shape.is_table() {
+        if marks == Marks::InitialEnd && !self.shape.is_table() {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.shape {
-            Shape::Table(meta) => self.table_bookmark(meta, &metadata, initial_end),
+            Shape::Table(meta) => self.table_bookmark(meta, &metadata, marks),
             Shape::Metadata(meta) => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata})
             }

@@ -122,9 +122,18 @@ impl<'a> Components<'a> {
     }
 }
 
+/// What a schema is used for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// A field of a struct.
+    Property,
+    /// What a list or a map holds.
+    Element,
+}
+
 /// A schema where it is used: a reference for named types, the schema itself otherwise. A property's reference is always
 /// wrapped, as published.
-fn write_use(schema: SchemaRef<'_>, property: bool, dialect: Dialect, refs: &mut BTreeSet<String>) -> Value {
+fn write_use(schema: SchemaRef<'_>, used: Use, dialect: Dialect, refs: &mut BTreeSet<String>) -> Value {
     let Some(name) = schema.type_name() else { return Value::Object(write_schema(schema, dialect, refs)) };
     refs.insert(name.to_owned());
     let base = Schemas::builtin().named(name);
@@ -143,7 +152,7 @@ fn write_use(schema: SchemaRef<'_>, property: bool, dialect: Dialect, refs: &mut
     }
     let reference = json!({"$ref": address(dialect, name)});
     match dialect {
-        Dialect::V3 if over.is_empty() && !property => reference,
+        Dialect::V3 if over.is_empty() && used == Use::Element => reference,
         Dialect::V3 => {
             over.insert("allOf".to_owned(), json!([reference]));
             Value::Object(over)
@@ -164,7 +173,7 @@ fn write_schema(schema: SchemaRef<'_>, dialect: Dialect, refs: &mut BTreeSet<Str
         let mut required = Vec::new();
         let mut properties = Map::new();
         for (name, property, needed) in schema.properties() {
-            properties.insert(name.to_owned(), write_use(property, true, dialect, refs));
+            properties.insert(name.to_owned(), write_use(property, Use::Property, dialect, refs));
             if needed {
                 required.push(name);
             }
@@ -176,7 +185,7 @@ fn write_schema(schema: SchemaRef<'_>, dialect: Dialect, refs: &mut BTreeSet<Str
     }
     match schema.additional() {
         Some(element) => {
-            out.insert("additionalProperties".to_owned(), write_use(element, false, dialect, refs));
+            out.insert("additionalProperties".to_owned(), write_use(element, Use::Element, dialect, refs));
         }
         None if schema.open() => {
             out.insert("additionalProperties".to_owned(), Value::Bool(true));
@@ -184,7 +193,7 @@ fn write_schema(schema: SchemaRef<'_>, dialect: Dialect, refs: &mut BTreeSet<Str
         None => {}
     }
     if let Some(items) = schema.items() {
-        out.insert("items".to_owned(), write_use(items, false, dialect, refs));
+        out.insert("items".to_owned(), write_use(items, Use::Element, dialect, refs));
     }
     list_extensions(schema, &mut out);
     patch_extensions(schema, &mut out);

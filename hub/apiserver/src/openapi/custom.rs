@@ -18,21 +18,31 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Those of every custom kind for which `wanted` holds (by group and version); with their schemas, or (for hashes) without.
-    pub fn read(catalogue: &Catalogue, schemas: bool, wanted: impl Fn(&str, &str) -> bool) -> Documents {
-        let kinds = catalogue.iter().filter_map(|definition| definition.custom.clone());
-        let kinds = kinds.filter(|custom| wanted(&custom.resource.group, &custom.resource.version));
+    /// Those of every custom kind for which `wanted` holds (by group and version).
+    pub fn read(catalogue: &Catalogue, wanted: impl Fn(&str, &str) -> bool) -> Documents {
         // A definition is parsed once, however many of its versions are served.
         let mut parsed: HashMap<*const Crd, Vec<Value>> = HashMap::new();
+        Documents::of(catalogue, wanted, |custom| {
+            let of = Arc::as_ptr(&custom.crd);
+            let all = parsed.entry(of).or_insert_with(|| custom.crd.published_schemas());
+            all.get_mut(custom.at()).map(Value::take).unwrap_or_default()
+        })
+    }
+
+    /// Those of all custom kinds without their schemas, which is what hashes are made of.
+    pub fn outlines(catalogue: &Catalogue) -> Documents {
+        Documents::of(catalogue, |_, _| true, |_| Value::Null)
+    }
+
+    fn of(
+        catalogue: &Catalogue,
+        wanted: impl Fn(&str, &str) -> bool,
+        mut schema: impl FnMut(&Custom) -> Value,
+    ) -> Documents {
+        let kinds = catalogue.iter().filter_map(|definition| definition.custom.clone());
+        let kinds = kinds.filter(|custom| wanted(&custom.resource.group, &custom.resource.version));
         let kinds = kinds.map(|custom| {
-            let schema = if schemas {
-                let of = Arc::as_ptr(&custom.crd);
-                let all = parsed.entry(of).or_insert_with(|| custom.crd.published_schemas());
-                all.get_mut(custom.at()).map(Value::take).unwrap_or_default()
-            } else {
-                Value::Null
-            };
-            let revision = custom.revision();
+            let (schema, revision) = (schema(&custom), custom.revision());
             (custom, revision, schema)
         });
         Documents { kinds: kinds.collect() }

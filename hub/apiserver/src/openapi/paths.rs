@@ -40,16 +40,25 @@ pub(super) fn items<'a>(
     let collection = format!("{root}{scope}/{}", resource.plural);
     let one = format!("{collection}/{{name}}");
     let mut build = Build { served, dialect, components };
-    let mut out =
-        vec![(collection, build.item(&COLLECTION, None, false)), (one.clone(), build.item(&ONE, None, true))];
+    let mut out = vec![
+        (collection, build.item(&COLLECTION, None, Of::Many)),
+        (one.clone(), build.item(&ONE, None, Of::One)),
+    ];
     for sub in &resource.subresources {
-        out.push((format!("{one}/{}", sub.name), build.item(&ONE, Some(sub), true)));
+        out.push((format!("{one}/{}", sub.name), build.item(&ONE, Some(sub), Of::One)));
     }
     if resource.namespaced && resource.verbs.iter().any(|verb| verb == "list") {
-        out.push((format!("{root}/{}", resource.plural), build.item(&COLLECTION[..1], None, false)));
+        out.push((format!("{root}/{}", resource.plural), build.item(&COLLECTION[..1], None, Of::Many)));
     }
     out.retain(|(_, item)| item.as_object().is_some_and(|item| item.len() > 1));
     out
+}
+
+/// What a path leads to: an object by its name, or all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    One,
+    Many,
 }
 
 /// verb, HTTP method, x-kubernetes-action, body, answer.
@@ -76,14 +85,15 @@ struct Build<'a, 'c> {
 }
 
 impl Build<'_, '_> {
-    fn item(&mut self, rows: &[Row], sub: Option<&Subresource>, named: bool) -> Value {
+    fn item(&mut self, rows: &[Row], sub: Option<&Subresource>, of: Of) -> Value {
+        let named = of == Of::One;
         let verbs = sub.map_or(&self.served.resource.verbs, |sub| &sub.verbs);
         let mut item = Map::new();
         for (verb, method, action, body, answer) in rows {
             // POST to an object itself is create of a subresource.
             let fits = verbs.iter().any(|one| one == verb) && (*verb != "create" || !named || sub.is_some());
             if fits {
-                item.insert((*method).to_owned(), self.operation(action, *body, *answer, sub, named));
+                item.insert((*method).to_owned(), self.operation(action, *body, *answer, sub, of));
             }
         }
         let mut parameters = Vec::new();
@@ -104,7 +114,7 @@ impl Build<'_, '_> {
         body: Body<'_>,
         answer: Body<'_>,
         sub: Option<&Subresource>,
-        named: bool,
+        of: Of,
     ) -> Value {
         let resource = self.served.resource;
         let other = sub.and_then(|sub| sub.kind.as_ref()).filter(|kind| {
@@ -119,7 +129,8 @@ impl Build<'_, '_> {
             ),
             None => (body, answer),
         };
-        let scoped = if resource.namespaced && (named || action != "list") { "Namespaced" } else { "" };
+        let scoped =
+            if resource.namespaced && (of == Of::One || action != "list") { "Namespaced" } else { "" };
         let sub_name = sub.map(|sub| capital(&sub.name)).unwrap_or_default();
         let group: String = resource.group.split('.').next().map(capital).unwrap_or_default();
         let group = if group.is_empty() { "Core".to_owned() } else { group };

@@ -109,7 +109,7 @@ impl Shelf {
 }
 
 fn build(form: &Form, catalogue: &Catalogue, more: &More) -> Option<Bytes> {
-    let everything = || Documents::read(catalogue, true, |_, _| true);
+    let everything = || Documents::read(catalogue, |_, _| true);
     match form {
         Form::V2Json => Some(v2_json(&everything().served(), more)),
         Form::V2Protobuf => Some(v2_protobuf(&everything().served(), more)),

@@ -266,6 +266,7 @@ fn every_field_of_the_kinds_that_people_write_is_told_in_words() {
         ("apis/work.karmada.io/v1alpha2", "io.karmada.work.v1alpha2.ClusterResourceBinding"),
         ("apis/work.karmada.io/v1alpha1", "io.karmada.work.v1alpha1.Work"),
         ("apis/apps.karmada.io/v1alpha1", "io.karmada.apps.v1alpha1.WorkloadRebalancer"),
+        ("apis/autoscaling.karmada.io/v1alpha1", "io.karmada.autoscaling.v1alpha1.CronFederatedHPA"),
         ("apis/edge.karmada.io/v1alpha1", "io.karmada.edge.v1alpha1.ClusterLink"),
         ("apis/edge.karmada.io/v1alpha1", "io.karmada.edge.v1alpha1.LinkPolicy"),
         ("apis/remedy.karmada.io/v1alpha1", "io.karmada.remedy.v1alpha1.Remedy"),

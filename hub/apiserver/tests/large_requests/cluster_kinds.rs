@@ -37,7 +37,7 @@ fn of_networks() -> Vec<Row> {
             let ports = list(n, |at| json!({"name": format!("p{at}"), "port": 1 + at % 65_000}));
             json!({"spec": {"type": "NodePort", "ports": ports}})
         })
-        // Drawn at random out of 2,768: the last are found late.
+        // Of 2,768 that there are.
         .at_most(1_000),
         create(
             "service ports of one number",

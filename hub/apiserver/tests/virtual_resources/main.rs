@@ -183,3 +183,22 @@ async fn a_connection_sees_the_request_before_its_body() {
     assert_eq!(server.ask("root", "DELETE", &line, String::new()).await.0, 405);
     assert_eq!(server.ask("root", "GET", &format!("{BEACONS}/x/line"), String::new()).await.0, 404);
 }
+
+/// What is waited for is somebody else's answer: no work of this server is done meanwhile, and a seat is for work.
+#[tokio::test]
+async fn a_connection_that_is_waited_for_holds_no_seat() {
+    let server = std::sync::Arc::new(Server::with_seats(Some(12)).await);
+    server.beacons.show("a", Some("red"));
+    let rules = json!([{"apiGroups": ["test.example.org"], "resources": ["beacons", "beacons/line"], "verbs": ["get"]}]);
+    server.allow("vera", rules).await;
+    let asks = |path: String| {
+        let server = server.clone();
+        async move { server.ask("vera", "GET", &path, String::new()).await.0 }
+    };
+    let silent = tokio::spawn(asks(format!("{BEACONS}/a/line/silent")));
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    let answered =
+        tokio::time::timeout(std::time::Duration::from_secs(20), asks(format!("{BEACONS}/a"))).await;
+    silent.abort();
+    assert_eq!(answered, Ok(200));
+}

@@ -59,7 +59,24 @@ impl Events {
 
 impl Server {
     pub async fn start() -> Server {
+        Self::with_seats(None).await
+    }
+
+    /// With so many seats for the levels that a hub has by itself.
+    pub async fn with_seats(seats: Option<u32>) -> Server {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let levels = karmada_kinds::flow_control::levels();
+        for object in levels.iter().chain(&karmada_kinds::flow_control::schemas()) {
+            use karmada_schema::object::{ObjectKey, encode, meta};
+            let (kind, group) = (object["kind"].as_str().unwrap(), "flowcontrol.apiserver.k8s.io");
+            let storage =
+                karmada_definitions::resource::StorageId(format!("{group}/{}s", kind.to_lowercase()).into());
+            let key = karmada_registry::cache::storage_key(&storage, &ObjectKey::new("", meta::name(object)));
+            store
+                .put(&key, encode(object, kind, &format!("{group}/v1")), karmada_store::Expect::Absent)
+                .await
+                .unwrap();
+        }
         let cache = Cache::load(&*store).await.unwrap();
         let stop = CancellationToken::new();
         tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
@@ -68,6 +85,7 @@ impl Server {
         let served = catalogue();
         let definition = |plural| served.resource("test.example.org", "v1", plural).unwrap().clone();
         let [beacons, readings, echoes] = ["beacons", "readings", "echoes"].map(definition);
+        let fairness = seats.map(|seats| karmada_apiserver::fairness::Fairness::new(&cache, seats));
         let registry = Arc::new(Registry::new(Parts {
             store,
             cache,
@@ -90,7 +108,11 @@ impl Server {
         let page = Arc::new(String::new);
         let api = ApiServer::new(registry, Arc::new(access), options, Arc::new(Vec::new), page, stop.clone());
         let lines = Connectors::default().with(("test.example.org", "beacons", "line"), Arc::new(Line));
-        Server { api: Arc::new(api.connecting(lines)), beacons: shown, _stop: stop.drop_guard() }
+        Server {
+            api: Arc::new(api.fair(fairness).connecting(lines)),
+            beacons: shown,
+            _stop: stop.drop_guard(),
+        }
     }
 
     async fn send<B>(&self, user: &str, request: http::request::Builder, body: B) -> Response<Body>

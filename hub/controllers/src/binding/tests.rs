@@ -117,7 +117,7 @@ async fn two_bindings_whose_works_would_have_one_name_have_a_work_each() {
 async fn a_work_that_is_nobodys_is_taken_over() {
     let stage = Stage::new().await;
     stage.place("n1", "web");
-    let name = karmada_api::names::work_name("ConfigMap", "web", "n1");
+    let name = names::work_name("ConfigMap", "web", "n1");
     stage.0.api.seed(json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": name, "namespace": "karmada-es-m1"},
         "spec": {"workload": {"manifests": []}}}));
     stage.reconcile("n1", "web").await.unwrap();
@@ -128,7 +128,7 @@ async fn a_work_that_is_nobodys_is_taken_over() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_and_a_binding_have_a_work_each() {
     let stage = Stage::new().await;
-    let usual = karmada_api::names::work_name("Namespace", "team", "");
+    let usual = names::work_name("Namespace", "team", "");
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
     stage.0.api.seed(namespace);
     stage.place("n1", "other");

@@ -1,7 +1,6 @@
 //! Clusters, bindings and their Works together, over the port in memory and paused time.
 
 use karmada_core::cluster::Contact;
-use karmada_interpreter::Chain;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -48,14 +47,14 @@ async fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
 async fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationToken) -> JoinSet<()> {
     let port: Arc<dyn Api> = api.clone();
     let recorder = Recorder::new(port.clone(), "test", clock());
-    let shared = Shared::new(port, Arc::new(Chain::default()), clock(), recorder);
+    let shared = Shared::new(port, clock(), recorder);
     let informers = Informers::from(api.clone());
     shared.load(&informers).await.unwrap();
     let mut tasks = JoinSet::new();
     let binding = Binding::new(shared.clone());
     let wakes = Binding::wakes(&shared);
     tasks.spawn(runner::run(informers.clone(), binding, Arc::<Queue<_>>::default(), wakes, 2, stop.clone()));
-    let scheduler = Scheduler::new(shared.clone());
+    let scheduler = Scheduler::new(shared.clone(), None);
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     tasks.spawn(runner::run(informers.clone(), scheduler, queue, wakes, 2, stop.clone()));
     let life = ClusterLife::new(shared, Arc::new(contacts), Grace::default());

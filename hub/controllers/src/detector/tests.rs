@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::customizations;
 use crate::port::Api;
 use crate::rig::{self, BINDING_API, POLICY_API, Rig, bears_trouble, key};
 
@@ -14,7 +15,7 @@ fn policy() -> Value {
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     let makers = Makers { works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
-    let detector = Detector::new(rig.shared.clone(), SkipRules::default(), makers);
+    let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await
 }
@@ -40,4 +41,133 @@ async fn what_no_policy_means_any_more_loses_its_marks_whatever_happens_between(
     let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
     assert!(binding["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"].is_null());
     assert_eq!(binding["spec"]["clusters"], json!([{"name": "m1"}]), "what runs stays");
+}
+
+/// Looks once more, and says whether the template has a binding.
+async fn is_bound(rig: &Rig) -> bool {
+    rig.quiet().await;
+    look(rig).await.unwrap();
+    rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_13_a_policy_waits_for_the_overrides_that_it_names() {
+    let mut waiting = policy();
+    waiting["spec"]["dependentOverrides"] = json!(["first", "second"]);
+    let rig = Rig::new([waiting, rig::config_map("web")]).await;
+    for name in ["first", "second"] {
+        assert!(!is_bound(&rig).await, "before {name}");
+        rig.api.seed(json!({"apiVersion": POLICY_API, "kind": "OverridePolicy", "metadata": {"name": name, "namespace": "default"}, "spec": {}}));
+    }
+    assert!(is_bound(&rig).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_14_a_priority_class_that_does_not_exist_makes_no_binding() {
+    let mut urgent = policy();
+    urgent["spec"]["schedulePriority"] =
+        json!({"priorityClassSource": "KubePriorityClass", "priorityClassName": "urgent"});
+    let rig = Rig::new([urgent, rig::config_map("web")]).await;
+    assert!(!is_bound(&rig).await);
+    rig.api.seed(json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 7}));
+    assert!(is_bound(&rig).await);
+    let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(binding["spec"]["schedulePriority"]["priority"], 7);
+}
+
+fn customization(replicas: i64) -> Value {
+    let script = format!("function GetReplicas(o)\n  return {replicas}\nend");
+    json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "c"},
+        "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"}, "customizations": {"replicaResource": {"luaScript": script}}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_customization_takes_effect_as_it_comes_changes_and_goes() {
+    const KIND: (&str, &str) = ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization");
+    let rig = Rig::new([policy(), rig::config_map("web"), customization(7)]).await;
+    let version = rig.shared.customized.version();
+    let woken: Arc<std::sync::atomic::AtomicUsize> = Arc::default();
+    let (heard, bindings) = (woken.clone(), rig.shared.bindings.clone());
+    rig.shared.customizations.listen(move |turn| {
+        let count = if customizations::concerns(turn) { bindings.to_interpret(turn).len() } else { 0 };
+        heard.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
+    });
+    let replicas = async |rig: &Rig| {
+        look(rig).await.unwrap();
+        rig.quiet().await;
+        rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap()["spec"]["replicas"]
+            .clone()
+    };
+    assert_eq!(replicas(&rig).await, json!(7));
+    rig.edit(KIND, &key("", "c"), |object| object["spec"] = customization(9)["spec"].clone()).await;
+    assert!(rig.shared.customized.version() > version, "who remembers answers forgets them");
+    assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 1, "its template is woken");
+    assert_eq!(replicas(&rig).await, json!(9));
+    rig.edit(KIND, &key("", "c"), |object| object["metadata"]["labels"] = json!({"a": "b"})).await;
+    assert_eq!(woken.load(std::sync::atomic::Ordering::Relaxed), 1, "a label changes no answer");
+    rig.delete(KIND, &key("", "c")).await;
+    assert_eq!(replicas(&rig).await, Value::Null);
+    let again = rig.restarted().await;
+    assert_eq!(replicas(&again).await, Value::Null);
+}
+
+fn lazy(mut policy: Value) -> Value {
+    policy["spec"]["activationPreference"] = json!("Lazy");
+    policy["metadata"]["creationTimestamp"] = json!("2026-04-01T00:00:00Z");
+    policy
+}
+
+fn aged(mut template: Value) -> Value {
+    template["metadata"]["creationTimestamp"] = json!("2026-03-01T00:00:00Z");
+    template
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_17_a_lazy_policy_waits_for_a_persons_change_whatever_happens_between() {
+    let objects = [lazy(policy()), aged(rig::config_map("web"))];
+    let (api, writes) = bears_trouble(&objects, look).await;
+    assert_eq!(writes, 1, "the claim, and what was seen");
+    assert!(api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").is_none());
+    let rig = Rig::over(api).await;
+    rig.edit(("v1", "ConfigMap"), &key("default", "web"), |map| map["data"]["of"] = json!("changed")).await;
+    look(&rig).await.unwrap();
+    rig.quiet().await;
+    assert!(rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").is_some());
+    // Bound, the mark is the binding's; and a change of the policy waits again.
+    look(&rig).await.unwrap();
+    rig.edit((POLICY_API, "PropagationPolicy"), &key("default", "p"), |policy| {
+        policy["spec"]["conflictResolution"] = json!("Overwrite");
+    })
+    .await;
+    let revision = rig.api.revision();
+    look(&rig).await.unwrap();
+    assert_eq!(rig.api.revision(), revision);
+    rig.edit(("v1", "ConfigMap"), &key("default", "web"), |map| map["data"]["of"] = json!("again")).await;
+    look(&rig).await.unwrap();
+    let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(binding["spec"]["conflictResolution"], "Overwrite");
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_20_a_policy_that_takes_over_gets_template_and_binding_whatever_happens_between() {
+    let mut stronger = policy();
+    stronger["metadata"] = json!({"name": "q", "namespace": "default", "generation": 1,
+        "labels": {"propagationpolicy.karmada.io/permanent-id": "q"}});
+    stronger["spec"] = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}],
+        "placement": {}, "priority": 1, "preemption": "Always"});
+    let mut template = rig::config_map("web");
+    template["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "p"});
+    let mut binding = rig::binding("web", &json!({}), &["m1"]);
+    binding["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": "t-web", "controller": true}]);
+    let (api, writes) = bears_trouble(&[policy(), stronger, template, binding], look).await;
+    assert_eq!(writes, 2);
+    for (api_version, kind, name) in
+        [("v1", "ConfigMap", "web"), (BINDING_API, "ResourceBinding", "web-configmap")]
+    {
+        let object = api.value(api_version, kind, "default", name).unwrap();
+        assert_eq!(object["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"], "q");
+        assert_eq!(object["metadata"]["annotations"]["propagationpolicy.karmada.io/name"], "q");
+    }
 }

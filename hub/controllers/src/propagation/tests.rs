@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
+use super::running::Running;
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Present, Rig, WORK_API, key};
+use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
 
 /// Calls of the port by verb and kind, and keys by loop.
 type Costs = BTreeMap<String, u64>;
@@ -15,8 +15,7 @@ type Costs = BTreeMap<String, u64>;
 /// All loops over a fleet in memory.
 struct Fleet {
     rig: Rig,
-    loops: JoinSet<()>,
-    stop: CancellationToken,
+    running: Running,
 }
 
 const MAP: (&str, &str) = ("v1", "ConfigMap");
@@ -58,23 +57,15 @@ impl Fleet {
     }
 
     async fn over(rig: Rig) -> Self {
-        let (mut loops, stop) = (JoinSet::new(), CancellationToken::new());
-        let agents = Agents { contacts: Arc::new(Present), clusters: Arc::default() };
-        for running in super::loops(&rig.informers, &rig.shared, agents, &stop).await.unwrap() {
-            loops.spawn(running);
-        }
-        let fleet = Fleet { rig, loops, stop };
+        let running = Running::over(&rig, LoopOptions::default()).await;
+        let fleet = Fleet { rig, running };
         fleet.rest().await;
         fleet
     }
 
     /// Returns when nobody has anything to do.
     async fn rest(&self) {
-        let mut revision = None;
-        while revision != Some(self.rig.api.revision()) {
-            revision = Some(self.rig.api.revision());
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
+        running::rest(&self.rig, Duration::from_secs(5)).await;
     }
 
     fn costs(&self) -> Costs {
@@ -98,9 +89,8 @@ impl Fleet {
         costs
     }
 
-    async fn end(mut self) {
-        self.stop.cancel();
-        while self.loops.join_next().await.is_some() {}
+    async fn end(self) {
+        self.running.end().await;
     }
 }
 

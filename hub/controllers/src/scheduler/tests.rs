@@ -1,12 +1,13 @@
 //! The scheduler as a shell.
 
+use karmada_core::gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::rig::{self, CLUSTER_API, Rig, bears_trouble, key};
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
-    Scheduler::new(rig.shared.clone()).reconcile(&key("default", "web-configmap")).await
+    Scheduler::new(rig.shared.clone(), None).reconcile(&key("default", "web-configmap")).await
 }
 
 fn objects(placement: &Value, replicas: u64) -> Vec<Value> {
@@ -78,13 +79,211 @@ async fn workloads_that_keep_apart_see_each_other_at_once() {
         binding["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "app=db"});
     }
     objects.push(other);
-    let rig = Rig::new(objects).await;
-    let scheduler = Scheduler::new(rig.shared.clone());
-    scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
-    scheduler.reconcile(&key("default", "other-configmap")).await.unwrap();
-    let clusters = |name| {
-        rig.api.value(BINDING_API, "ResourceBinding", "default", name).unwrap()["spec"]["clusters"].clone()
+    let affinity = FeatureGates::default().with(Gate::WorkloadAffinity);
+    for (gates, second) in [
+        (affinity, json!([{"name": "m2"}])),
+        (FeatureGates::default(), json!([{"name": "m1"}, {"name": "m2"}])),
+    ] {
+        let before = Rig::new(objects.clone()).await;
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let scheduler = Scheduler::new(rig.shared.clone(), None);
+        scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+        scheduler.reconcile(&key("default", "other-configmap")).await.unwrap();
+        let clusters = |name| {
+            let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", name).unwrap();
+            binding["spec"]["clusters"].clone()
+        };
+        assert_eq!(clusters("web-configmap"), json!([{"name": "m1"}]));
+        assert_eq!(clusters("other-configmap"), second);
+    }
+}
+
+/// Two that come at once do not both find the one gap.
+#[tokio::test(start_paused = true)]
+async fn what_was_placed_a_moment_ago_is_taken_where_the_gate_is_on() {
+    let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let workload = |name: &str, replicas: u64| {
+        let mut binding = rig::binding(name, &divided, &[]);
+        binding["spec"]["replicas"] = json!(replicas);
+        binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
+        binding
     };
-    assert_eq!(clusters("web-configmap"), json!([{"name": "m1"}]));
-    assert_eq!(clusters("other-configmap"), json!([{"name": "m2"}]));
+    let [mut cluster, namespace] = rig::cluster("m1", &json!({}));
+    cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "10"}});
+    for (gates, second) in [
+        (FeatureGates::default(), "True"),
+        (FeatureGates::default().with(Gate::SchedulingOvercommitProtection), "False"),
+    ] {
+        let before =
+            Rig::new([cluster.clone(), namespace.clone(), workload("web", 3), workload("db", 3)]).await;
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let scheduler = Scheduler::new(rig.shared.clone(), None);
+        let place = async |name: &str| {
+            scheduler.reconcile(&key("default", name)).await.unwrap();
+            rig.quiet().await;
+            let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", name).unwrap();
+            condition(&binding).0.clone()
+        };
+        assert_eq!(place("web-configmap").await, "True");
+        assert_eq!(place("db-configmap").await, second);
+        // The first is seen in the cluster: its report says the same from now on, and nothing is assumed beside it.
+        let resource = rig.api.resource_of(BINDING_API, "ResourceBinding").unwrap();
+        let mut web = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        web["status"]["aggregatedStatus"] =
+            json!([{"clusterName": "m1", "applied": true, "health": "Healthy"}]);
+        let told = rig.api.update_status(&resource, web).await.unwrap();
+        scheduler.reservations.hear(&Change::Applied(told));
+        assert_eq!(place("db-configmap").await, "True");
+    }
+}
+
+/// Agents by what they answer, and whom the scheduler asked.
+#[derive(Default)]
+struct Told {
+    answers: crate::estimator::Answers,
+    asked: Mutex<Vec<String>>,
+}
+
+#[async_trait::async_trait]
+impl Estimator for Told {
+    async fn room(
+        &self,
+        clusters: &[&str],
+        _: Option<&karmada_api::binding::ReplicaRequirements>,
+    ) -> crate::estimator::Answers {
+        self.asked.lock().push(clusters.join(","));
+        self.answers.clone()
+    }
+}
+
+/// The summaries promise four in each; what the agents know of their nodes counts, and of who does not answer the summary does.
+#[tokio::test(start_paused = true)]
+async fn what_agents_say_of_their_nodes_counts_beside_what_clusters_report() {
+    let aggregated = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let duplicated = json!({"replicaScheduling": {"replicaSchedulingType": "Duplicated"}});
+    let silent = || Err("its agent is not connected".to_owned());
+    let cases = [
+        (&aggregated, [Ok(0), Ok(4)], "m1,m2", json!([{"name": "m2", "replicas": 3}])),
+        (&aggregated, [Ok(4), Ok(0)], "m1,m2", json!([{"name": "m1", "replicas": 3}])),
+        (&aggregated, [silent(), Ok(1)], "m1,m2", json!([{"name": "m1", "replicas": 3}])),
+        (
+            &aggregated,
+            [Ok(1), Ok(2)],
+            "m1,m2",
+            json!([{"name": "m1", "replicas": 1}, {"name": "m2", "replicas": 2}]),
+        ),
+        (
+            &duplicated,
+            [Ok(0), Ok(0)],
+            "",
+            json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 3}]),
+        ),
+    ];
+    for (placement, [first, second], asked, placed) in cases {
+        let mut all = Vec::new();
+        for name in ["m1", "m2"] {
+            let [mut cluster, namespace] = rig::cluster(name, &json!({}));
+            cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "4", "pods": "10"}});
+            all.extend([cluster, namespace]);
+        }
+        let mut binding = rig::binding("web", placement, &[]);
+        binding["spec"]["replicas"] = json!(3);
+        binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
+        all.push(binding);
+        let rig = Rig::new(all).await;
+        let answers = [("m1".to_owned(), first), ("m2".to_owned(), second)].into();
+        let told = Arc::new(Told { answers, ..Told::default() });
+        let scheduler = Scheduler::new(rig.shared.clone(), Some(told.clone()));
+        scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+        rig.quiet().await;
+        let now = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        assert_eq!(now["spec"]["clusters"], placed, "{placement}");
+        assert_eq!(told.asked.lock().join(" "), asked, "{placement}");
+        // What stands is not asked about again.
+        scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+        assert_eq!(told.asked.lock().join(" "), asked, "{placement}");
+    }
+}
+
+/// Agents that take their time, as those at the end of a long line do.
+struct Slow;
+
+#[async_trait::async_trait]
+impl Estimator for Slow {
+    async fn room(
+        &self,
+        clusters: &[&str],
+        _: Option<&karmada_api::binding::ReplicaRequirements>,
+    ) -> crate::estimator::Answers {
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        clusters.iter().map(|cluster| ((*cluster).to_owned(), Ok(5))).collect()
+    }
+}
+
+/// While agents are asked for one binding, another worker places the next: what that took is seen all the same.
+#[tokio::test(start_paused = true)]
+async fn what_was_placed_while_agents_were_asked_is_taken() {
+    let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let workload = |name: &str| {
+        let mut binding = rig::binding(name, &divided, &[]);
+        binding["spec"]["replicas"] = json!(3);
+        binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
+        binding
+    };
+    let [mut cluster, namespace] = rig::cluster("m1", &json!({}));
+    cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "10"}});
+    for estimator in [None, Some(Arc::new(Slow) as Arc<dyn Estimator>)] {
+        let before = Rig::new([cluster.clone(), namespace.clone(), workload("web"), workload("db")]).await;
+        let gates = FeatureGates::default().with(Gate::SchedulingOvercommitProtection);
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let asks = estimator.is_some();
+        let scheduler = Scheduler::new(rig.shared.clone(), estimator);
+        let (web, db) = (key("default", "web-configmap"), key("default", "db-configmap"));
+        let (first, second) = tokio::join!(scheduler.reconcile(&web), scheduler.reconcile(&db));
+        first.unwrap();
+        second.unwrap();
+        rig.quiet().await;
+        let mut placed = ["web-configmap", "db-configmap"].map(|name| {
+            let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", name).unwrap();
+            condition(&binding).0.clone()
+        });
+        placed.sort_by_key(Value::to_string);
+        assert_eq!(placed, ["False", "True"], "six replicas in room for five; asks agents: {asks}");
+    }
+}
+
+/// Two of one group that keep apart, placed by two workers.
+#[tokio::test(start_paused = true)]
+async fn workloads_that_keep_apart_see_each_other_also_while_agents_are_asked() {
+    let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let workload = |name: &str| {
+        let mut binding = rig::binding(name, &divided, &[]);
+        binding["spec"]["replicas"] = json!(1);
+        binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
+        binding["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "app=db"});
+        binding
+    };
+    for estimator in [None, Some(Arc::new(Slow) as Arc<dyn Estimator>)] {
+        let mut all = vec![workload("web"), workload("db")];
+        for name in ["m1", "m2"] {
+            let [mut cluster, namespace] = rig::cluster(name, &json!({}));
+            cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "10"}});
+            all.extend([cluster, namespace]);
+        }
+        let before = Rig::new(all).await;
+        let gates = FeatureGates::default().with(Gate::WorkloadAffinity);
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let asks = estimator.is_some();
+        let scheduler = Scheduler::new(rig.shared.clone(), estimator);
+        let (web, db) = (key("default", "web-configmap"), key("default", "db-configmap"));
+        let (first, second) = tokio::join!(scheduler.reconcile(&web), scheduler.reconcile(&db));
+        first.unwrap();
+        second.unwrap();
+        let cluster = |name| {
+            let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", name).unwrap();
+            binding["spec"]["clusters"][0]["name"].clone()
+        };
+        let (web, db) = (cluster("web-configmap"), cluster("db-configmap"));
+        assert_ne!(web, db, "both are in one cluster; asks agents: {asks}");
+    }
 }

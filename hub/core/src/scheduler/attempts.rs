@@ -5,15 +5,16 @@
 //! with thousands of groups over a large fleet, one schedule asks that so often and no more, and says which groups it left out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::Placement;
 
+use super::assumptions::Assumed;
 use super::division::{self, Candidate, Division, DivisionError, Mode};
 use super::filter::{self, Unfit};
-use super::neighbours::Neighbours;
-use super::{Decision, Failure, Outcome, Verdict, estimate, spread};
+use super::{Decision, Failure, Input, Outcome, Verdict, estimate, spread};
 
 /// How often one schedule asks whether a group means a cluster: 10,000 clusters and 50 groups, 100 clusters and 5,000.
 const MOST_LOOKS: usize = 500_000;
@@ -49,12 +50,8 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(
-        cluster: &'a Cluster,
-        binding: &ResourceBinding,
-        placement: &Placement,
-        neighbours: &Neighbours,
-    ) -> Self {
+    fn of<C>(cluster: &'a Cluster, input: &Input<'_, C>, placement: &Placement) -> Self {
+        let (binding, neighbours) = (input.binding, &input.neighbours);
         let spec = &binding.spec;
         let already = spec.clusters.iter().any(|target| target.name == cluster.name());
         let serves = filter::api(cluster, &spec.resource.api_version, &spec.resource.kind, already);
@@ -64,30 +61,55 @@ impl<'a> Seen<'a> {
             .and_then(|()| neighbours.together(cluster.name(), already))
             .and_then(|()| neighbours.apart(cluster.name(), already));
         let fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
-        let free = if fits { free(binding, cluster) } else { 0 };
+        let taken = input.taken.get(cluster.name()).map(Vec::as_slice).unwrap_or_default();
+        let reckoned = if fits { free(binding, cluster, taken) } else { 0 };
+        let free = input.exact.get(cluster.name()).map_or(reckoned, |exact| reckoned.min(*exact));
         Seen { cluster, serves, others, free }
     }
 }
 
-/// The room for more replicas in a cluster.
-fn free(binding: &ResourceBinding, cluster: &Cluster) -> i64 {
+/// The room for more replicas in a cluster, of which so much is taken.
+fn free(binding: &ResourceBinding, cluster: &Cluster, taken: &[Arc<Assumed>]) -> i64 {
     if !binding.spec.is_workload() {
         return i64::from(i32::MAX);
     }
-    let room = estimate::max_available(cluster, binding.spec.replica_requirements.as_ref());
+    let room = estimate::max_beside(cluster, binding.spec.replica_requirements.as_ref(), taken);
     room.min(i64::from(i32::MAX))
 }
 
+/// The clusters that one of the placement's groups may put the binding into, with the room that their summaries promise.
+pub(super) fn eligible<'a, C>(
+    input: &Input<'a, C>,
+    clusters: &[&'a Cluster],
+    placement: &Placement,
+) -> Vec<(&'a str, i64)> {
+    let groups: Vec<&str> = match &placement.cluster_affinities[..] {
+        [] => vec![""],
+        groups => {
+            let most = (MOST_LOOKS / clusters.len().max(1)).max(FEWEST_GROUPS);
+            groups.iter().take(most).map(|group| &*group.affinity_name).collect()
+        }
+    };
+    let workload = input.binding.spec.is_workload();
+    let tiers: Vec<_> =
+        groups.iter().map(|group| filter::affinity_tiers(placement, group, workload)).collect();
+    let means = |cluster: &Cluster| tiers.iter().any(|tiers| filter::tier(cluster, tiers).is_ok());
+    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement));
+    let fits = |seen: &Seen<'_>| !seen.cluster.deleting() && seen.serves.is_ok() && seen.others.is_ok();
+    seen.filter(|seen| fits(seen) && means(seen.cluster))
+        .map(|seen| (seen.cluster.name(), seen.free))
+        .collect()
+}
+
 /// Places a binding, whatever triggered it. `clusters` are sorted by name.
-pub(super) fn place(
-    binding: &ResourceBinding,
+pub(super) fn place<C>(
+    input: &Input<'_, C>,
     clusters: &[&Cluster],
     placement: &Placement,
     mode: Mode,
-    neighbours: &Neighbours,
 ) -> Decision {
-    let seen = clusters.iter().map(|cluster| Seen::of(cluster, binding, placement, neighbours)).collect();
-    let plan = Plan { binding, placement, mode, clusters: seen };
+    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement)).collect();
+    let plan = Plan { binding: input.binding, placement, mode, clusters: seen };
     if placement.cluster_affinities.is_empty() {
         return plan.attempt("", None).into_decision(Vec::new());
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use karmada_api::binding::Component;
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::SpreadConstraint;
-use karmada_api::quantity::Quantity;
+use karmada_quantity::Quantity;
 
 use super::estimate;
 

@@ -1,8 +1,12 @@
 //! How many more replicas a cluster could hold, from what it reports of itself.
 
-use karmada_api::binding::{ReplicaRequirements, ResourceList};
+use std::sync::Arc;
+
+use karmada_api::binding::{Component, ReplicaRequirements, ResourceList};
 use karmada_api::cluster::{AllocatableModeling, Cluster, ResourceModel, ResourceSummary};
-use karmada_api::quantity::Quantity;
+use karmada_quantity::Quantity;
+
+use super::assumptions::Assumed;
 
 /// Pods on one node, where nothing else limits them.
 const PODS_PER_NODE: i64 = 110;
@@ -10,16 +14,60 @@ const PODS_PER_NODE: i64 = 110;
 /// How many more replicas with these requirements fit; 0 where the cluster reports no resources.
 pub fn max_available(cluster: &Cluster, requirements: Option<&ReplicaRequirements>) -> i64 {
     let Some(summary) = &cluster.status.resource_summary else { return 0 };
+    room(&cluster.spec.resource_models, summary, requirements)
+}
+
+/// How many fit into what a summary leaves.
+fn room(
+    models: &[ResourceModel],
+    summary: &ResourceSummary,
+    requirements: Option<&ReplicaRequirements>,
+) -> i64 {
     let places = left(summary, "pods").units();
     if places <= 0 {
         return 0;
     }
     let Some(request) = requirements.map(|r| &r.resource_request) else { return places };
-    let models = &cluster.spec.resource_models;
     if !models.is_empty() && !summary.allocatable_modelings.is_empty() {
         return by_models(models, &summary.allocatable_modelings, request).min(places);
     }
     by_sums(summary, request).min(places)
+}
+
+/// The same beside what is taken of the cluster and not in its report yet.
+pub fn max_beside(
+    cluster: &Cluster,
+    requirements: Option<&ReplicaRequirements>,
+    taken: &[Arc<Assumed>],
+) -> i64 {
+    let Some(summary) = cluster.status.resource_summary.as_ref().filter(|_| !taken.is_empty()) else {
+        return max_available(cluster, requirements);
+    };
+    let mut left = summary.clone();
+    taken
+        .iter()
+        .flat_map(|assumed| &assumed.components)
+        .for_each(|part| wait_for(&mut left.allocating, part));
+    let (models, counts) = (&cluster.spec.resource_models, &summary.allocatable_modelings);
+    let Some(request) = requirements.map(|r| &r.resource_request) else { return room(&[], &left, None) };
+    if models.is_empty() || counts.is_empty() {
+        return room(&[], &left, requirements);
+    }
+    let mut nodes = Nodes::of(models, counts);
+    taken.iter().flat_map(|assumed| &assumed.components).for_each(|part| nodes.take(part));
+    nodes.room(request).min(room(&[], &left, None))
+}
+
+/// Adds a part to what pods without a node ask for.
+fn wait_for(list: &mut ResourceList, part: &Component) {
+    let replicas = i64::from(part.replicas.max(0));
+    let request = part.replica_requirements.iter().flat_map(|wanted| &wanted.resource_request);
+    let pods = ("pods".to_owned(), Quantity::from_units(replicas));
+    let amounts = request.map(|(name, amount)| (name.clone(), amount.times(replicas))).chain([pods]);
+    for (name, amount) in amounts {
+        let waiting = list.entry(name).or_default();
+        *waiting = waiting.plus(amount);
+    }
 }
 
 /// What is neither taken nor waited for.
@@ -59,4 +107,75 @@ fn per_node(model: &ResourceModel, request: &ResourceList) -> i64 {
         fits = fits.min(times(name, min, *amount));
     }
     fits
+}
+
+/// The nodes of a cluster, each as small as its grade allows, in order of their grades; alike ones together.
+struct Nodes(Vec<Alike>);
+
+/// Nodes that have the same left.
+#[derive(Clone)]
+struct Alike {
+    count: i64,
+    left: ResourceList,
+    pods: i64,
+}
+
+impl Nodes {
+    fn of(models: &[ResourceModel], counts: &[AllocatableModeling]) -> Self {
+        let alike = models.iter().map(|model| {
+            let count = counts.iter().find(|count| count.grade == model.grade).map_or(0, |count| count.count);
+            let left = model.ranges.iter().map(|range| (range.name.clone(), range.min)).collect();
+            Alike { count, left, pods: PODS_PER_NODE }
+        });
+        Nodes(alike.collect())
+    }
+
+    /// Puts the pods of a part on the first nodes that they fit on. What fits on none is left out.
+    fn take(&mut self, part: &Component) {
+        let none = ResourceList::new();
+        let request = part.replica_requirements.as_ref().map_or(&none, |wanted| &wanted.resource_request);
+        let (mut pods, mut nodes) = (i64::from(part.replicas.max(0)), Vec::new());
+        for alike in std::mem::take(&mut self.0) {
+            let each = alike.fits(request);
+            if pods == 0 || each == 0 || alike.count <= 0 {
+                nodes.push(alike);
+                continue;
+            }
+            let full = (pods / each).min(alike.count);
+            let rest = if full < alike.count { pods - full * each } else { 0 };
+            pods -= full * each + rest;
+            nodes.extend(
+                [(full, each), (i64::from(rest > 0), rest)]
+                    .map(|(count, pods)| alike.with(count, request, pods)),
+            );
+            nodes.push(Alike { count: alike.count - full - i64::from(rest > 0), ..alike });
+        }
+        nodes.retain(|alike| alike.count > 0);
+        self.0 = nodes;
+    }
+
+    /// How many replicas fit on all of them.
+    fn room(&self, request: &ResourceList) -> i64 {
+        let fits = self.0.iter().map(|alike| alike.count.saturating_mul(alike.fits(request)));
+        fits.fold(0, i64::saturating_add)
+    }
+}
+
+impl Alike {
+    /// How many pods fit on one of them.
+    fn fits(&self, request: &ResourceList) -> i64 {
+        let asked = request.iter().filter(|(_, amount)| !amount.is_zero());
+        let left = |name: &str| self.left.get(name).copied().unwrap_or_default();
+        asked.map(|(name, amount)| times(name, left(name), *amount)).fold(self.pods, i64::min)
+    }
+
+    /// So many of them, with so many pods on each.
+    fn with(&self, count: i64, request: &ResourceList, pods: i64) -> Self {
+        let mut taken = Alike { count, pods: self.pods - pods, left: self.left.clone() };
+        for (name, amount) in request {
+            let left = taken.left.entry(name.clone()).or_default();
+            *left = left.minus(amount.times(pods));
+        }
+        taken
+    }
 }

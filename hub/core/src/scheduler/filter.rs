@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Taint, Toleration};
 use karmada_api::binding::BindingSpec;
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{ClusterAffinity, ClusterAffinityTerm, Placement};
-use karmada_api::selector::affinity_matches;
+use karmada_api::selector::{affinity_matches, tolerates};
 use karmada_api::strings::taints;
 
 /// Why a cluster may not have it. The texts reach the user, counted, in the condition Scheduled.
@@ -38,23 +38,6 @@ pub enum Unfit {
 /// Whether a cluster serves the kind. One that has the template already is believed to.
 pub fn api(cluster: &Cluster, api_version: &str, kind: &str, already_target: bool) -> Result<(), Unfit> {
     if already_target || cluster.serves(api_version, kind) { Ok(()) } else { Err(Unfit::Api) }
-}
-
-/// Whether a toleration covers a taint.
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |field: &Option<String>| field.as_deref().unwrap_or("").to_owned();
-    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
-    if !effect.is_empty() && effect != taint.effect {
-        return false;
-    }
-    if !key.is_empty() && key != taint.key {
-        return false;
-    }
-    match text(&toleration.operator).as_str() {
-        "" | "Equal" => text(&toleration.value) == text(&taint.value),
-        "Exists" => true,
-        _ => false,
-    }
 }
 
 /// Whether no taint keeps it away. What stands there already stays: evicting is another matter.

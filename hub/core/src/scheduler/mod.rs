@@ -3,11 +3,13 @@
 //! In: the binding and all clusters. Out: a [`Decision`]: what to write, and for every cluster why it was chosen or
 //! not. [`apply`] and [`status`] turn it into the binding to write.
 
+pub mod assumptions;
 mod attempts;
+pub mod cluster_changes;
 pub mod components;
-pub mod concern;
 pub mod division;
 pub mod estimate;
+pub mod estimator_answers;
 pub mod filter;
 pub mod neighbours;
 pub mod queue;
@@ -25,7 +27,10 @@ use karmada_api::binding::{BindingStatus, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{annotations, conditions};
 
+use self::assumptions::Taken;
 pub use self::attempts::Attempt;
+use self::division::Mode;
+use self::estimator_answers::Exact;
 use self::filter::Unfit;
 use self::neighbours::Neighbours;
 use self::trigger::Trigger;
@@ -41,6 +46,10 @@ pub struct Input<'a, C> {
     pub scheduler: &'a str,
     /// Where the workloads are that it wants to be with, or apart from.
     pub neighbours: Neighbours,
+    /// What of the clusters' room is taken, though their reports do not say so yet.
+    pub taken: Taken,
+    /// What agents said of the room for it.
+    pub exact: Exact,
 }
 
 /// Why a binding was not scheduled.
@@ -183,7 +192,22 @@ pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
         Trigger::Schedule { mode, .. } => mode,
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
-    attempts::place(input.binding, &clusters, placement, mode, &input.neighbours)
+    attempts::place(input, &clusters, placement, mode)
+}
+
+/// What scheduling a binding comes to, whether or not anything asks for it now: [`schedule`] leaves alone what stands.
+pub fn preview<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
+    let mut clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
+    clusters.sort_by(|a, b| a.name().cmp(b.name()));
+    let mode = match trigger::trigger(input.binding, &clusters, input.scheduler) {
+        Trigger::NotOurs => return schedule(input),
+        Trigger::UpToDate => Mode::Steady,
+        Trigger::Schedule { mode, .. } => mode,
+    };
+    match &input.binding.spec.placement {
+        Some(placement) => attempts::place(input, &clusters, placement, mode),
+        None => schedule(input),
+    }
 }
 
 /// The clusters on their way out: whoever placed something there, it is lost.

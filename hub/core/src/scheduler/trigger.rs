@@ -5,7 +5,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::policy::{ClusterAffinityTerm, Placement, ReplicaSchedulingType};
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, conditions, labels};
 
-use super::concern;
+use super::cluster_changes;
 use super::division::Mode;
 
 /// What a binding asks of the scheduler.
@@ -58,7 +58,7 @@ pub fn trigger(binding: &ResourceBinding, clusters: &[&Cluster], scheduler: &str
     if mode == Mode::Fresh {
         return schedule(Cause::Rebalance);
     }
-    if concern::seeks_clusters(&binding.spec) {
+    if cluster_changes::seeks_clusters(&binding.spec) {
         return schedule(Cause::EveryCluster);
     }
     let gone = |name: &str| {

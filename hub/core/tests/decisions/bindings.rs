@@ -39,6 +39,7 @@ fn wanted(
         cluster_overrides: &[],
         overrides,
         interpreter: &Native,
+        injects_state: false,
     };
     works::works(&input).collect()
 }
@@ -101,6 +102,29 @@ fn a_config_map_and_a_required_binding() {
     assert_eq!(manifest["data"], json!({"a": "b"}));
     assert_eq!(manifest["metadata"]["annotations"]["work.karmada.io/conflict-resolution"], "overwrite");
     assert_eq!(manifest["metadata"]["annotations"].get("resourcetemplate.karmada.io/generation"), None);
+}
+
+/// What another binding requires is sent as its template has it: only clusters of its own get a share of its replicas.
+#[test]
+fn a_workload_that_is_required_is_not_divided_among_those_who_require_it() {
+    let replicas = |binding: &ResourceBinding| -> Vec<(String, Value)> {
+        let of = |wanted: &works::ClusterWork| {
+            let replicas = work(wanted)["spec"]["workload"]["manifests"][0]["spec"]["replicas"].clone();
+            (wanted.cluster.clone(), replicas)
+        };
+        wanted(binding, &deployment(), &[]).iter().map(of).collect()
+    };
+    let whole = deployment()["spec"]["replicas"].clone();
+    let mut both = placed(json!([{"name": "m1", "replicas": 4}]));
+    both.spec.required_by = serde_json::from_value(
+        json!([{"namespace": "default", "name": "x", "clusters": [{"name": "m1", "replicas": 9}, {"name": "m3", "replicas": 2}]}]),
+    )
+    .unwrap();
+    assert_ne!(whole, json!(4));
+    assert_eq!(replicas(&both), [("m1".to_owned(), json!(4)), ("m3".to_owned(), whole.clone())]);
+    both.spec.clusters.clear();
+    both.spec.placement = None;
+    assert_eq!(replicas(&both), [("m1".to_owned(), whole.clone()), ("m3".to_owned(), whole)]);
 }
 
 #[test]
@@ -182,6 +206,7 @@ fn a_cluster_on_its_way_out_gets_no_work() {
         cluster_overrides: &none,
         overrides: &none,
         interpreter: &Native,
+        injects_state: false,
     };
     let wanted: Vec<works::ClusterWork> = works::works(&input).collect();
     assert_eq!(wanted[0].work, Err(WorkError::Leaving("m1".to_owned())));

@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 
 use karmada_api::binding::ResourceBinding;
-use karmada_core::detector::{self, BindingChange, BindingError, Decision};
+use karmada_api::policy::PropagationPolicy;
+use karmada_core::detector::{self, BindingChange, BindingError, Decision, Parts, Reading, Takeover};
 use karmada_core::skip::SkipRules;
-use karmada_interpreter::Native;
+use karmada_interpreter::{Chain, Native};
 use serde_json::{Value, json};
 
 use super::{all_deployments, deployment, policy};
 
+const NATIVE: Reading<'_> = Reading { interpreter: &Native, parts: Parts::Together };
+
 fn decide<'a>(
     template: &Value,
-    namespaced: &'a [karmada_api::policy::PropagationPolicy],
-    cluster_wide: &'a [karmada_api::policy::PropagationPolicy],
+    namespaced: &'a [PropagationPolicy],
+    cluster_wide: &'a [PropagationPolicy],
 ) -> Decision<'a> {
-    detector::decide(template, namespaced, cluster_wide, &SkipRules::default())
+    detector::decide(template, namespaced, cluster_wide, &SkipRules::default(), Takeover::Never)
 }
 
 /// The labels of a claim.
@@ -27,7 +30,9 @@ fn marks(object: &Value) -> Value {
 
 fn winner<'a>(decision: &Decision<'a>) -> &'a str {
     match decision {
-        Decision::Claimed(policy) => policy.metadata.name.as_deref().unwrap(),
+        Decision::Claimed(policy) | Decision::TakenOver(policy, _) => {
+            policy.metadata.name.as_deref().unwrap()
+        }
         Decision::Leave => "leave",
         Decision::Waits => "waits",
     }
@@ -107,7 +112,7 @@ fn some_things_are_left_alone() {
     assert_eq!(winner(&decide(&mcs, &[], &wide)), "leave");
     let auth = of("v1", "ConfigMap", "kube-system", "extension-apiserver-authentication");
     let nothing_skipped = SkipRules::new([]).unwrap();
-    assert_eq!(detector::decide(&auth, &[], &wide, &nothing_skipped), Decision::Leave);
+    assert_eq!(detector::decide(&auth, &[], &wide, &nothing_skipped, Takeover::Never), Decision::Leave);
     assert!(SkipRules::new(["("]).is_err());
 }
 
@@ -192,7 +197,8 @@ fn the_hubs_own_objects_are_never_propagated() {
             "",
             json!({"resourceSelectors": [{"apiVersion": object["apiVersion"], "kind": object["kind"]}]}),
         )];
-        let left = detector::decide(&object, &[], &wide, &SkipRules::default()) == Decision::Leave;
+        let left =
+            detector::decide(&object, &[], &wide, &SkipRules::default(), Takeover::Never) == Decision::Leave;
         assert_eq!(left, wanted, "{object}");
     }
 }
@@ -221,8 +227,8 @@ fn claims_replace_each_other_and_go() {
     assert_eq!(template["metadata"]["labels"], bare["metadata"]["labels"]);
 }
 
-fn made(template: &Value, policy: &karmada_api::policy::PropagationPolicy) -> ResourceBinding {
-    match detector::binding(template, policy, None, &Native, None).unwrap() {
+fn made(template: &Value, policy: &PropagationPolicy) -> ResourceBinding {
+    match detector::binding(template, policy, None, NATIVE, None).unwrap() {
         BindingChange::Create(binding) => *binding,
         other => panic!("{other:?}"),
     }
@@ -305,17 +311,17 @@ fn a_binding_keeps_what_others_decided() {
     .unwrap();
     let mut template = deployment();
     assert_eq!(
-        detector::binding(&template, &policy, Some(&existing), &Native, None).unwrap(),
+        detector::binding(&template, &policy, Some(&existing), NATIVE, None).unwrap(),
         BindingChange::Nothing
     );
     template["metadata"]["resourceVersion"] = json!("8");
     assert_eq!(
-        detector::binding(&template, &policy, Some(&existing), &Native, None).unwrap(),
+        detector::binding(&template, &policy, Some(&existing), NATIVE, None).unwrap(),
         BindingChange::Nothing
     );
     template["spec"]["replicas"] = json!(9);
     let BindingChange::Update(updated) =
-        detector::binding(&template, &policy, Some(&existing), &Native, Some(5)).unwrap()
+        detector::binding(&template, &policy, Some(&existing), NATIVE, Some(5)).unwrap()
     else {
         panic!("nothing changed")
     };
@@ -330,7 +336,7 @@ fn a_binding_keeps_what_others_decided() {
 
     let wide = super::policy("w", "", json!({"resourceSelectors": all_deployments()}));
     let BindingChange::Update(taken) =
-        detector::binding(&deployment(), &wide, Some(&existing), &Native, None).unwrap()
+        detector::binding(&deployment(), &wide, Some(&existing), NATIVE, None).unwrap()
     else {
         panic!("nothing changed")
     };
@@ -347,12 +353,12 @@ fn a_binding_of_an_older_template_waits() {
     let existing = made(&deployment(), &policy);
     let mut anew = deployment();
     anew["metadata"]["uid"] = json!("t-2");
-    let error = detector::binding(&anew, &policy, Some(&existing), &Native, None).unwrap_err();
+    let error = detector::binding(&anew, &policy, Some(&existing), NATIVE, None).unwrap_err();
     assert!(matches!(error, BindingError::OtherOwner { .. }));
     let mut broken = deployment();
     broken["spec"]["replicas"] = json!("many");
     assert!(matches!(
-        detector::binding(&broken, &policy, None, &Native, None),
+        detector::binding(&broken, &policy, None, NATIVE, None),
         Err(BindingError::Interpret(_))
     ));
 }
@@ -366,7 +372,7 @@ fn a_binding_that_nobody_owns_any_more_is_replaced_where_its_template_is_another
     let mut anew = deployment();
     anew["metadata"]["uid"] = json!("t-2");
     let change = |existing: &ResourceBinding, template: &Value| {
-        detector::binding(template, &policy, Some(existing), &Native, None).unwrap()
+        detector::binding(template, &policy, Some(existing), NATIVE, None).unwrap()
     };
     assert_eq!(change(&orphaned, &anew), BindingChange::Replace);
     // Of this very template it is taken up again, and so is one by hand that names no uid.
@@ -380,4 +386,77 @@ fn a_binding_that_nobody_owns_any_more_is_replaced_where_its_template_is_another
     taken(change(&orphaned, &deployment()), "t-1");
     orphaned.spec.resource.uid.clear();
     taken(change(&orphaned, &anew), "t-2");
+}
+
+#[test]
+fn statement_20_a_policy_takes_over_what_it_names_from_those_below_it() {
+    let named = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]);
+    let spec = |selectors: &Value, priority: i32, preemption: &str| json!({"resourceSelectors": selectors, "priority": priority, "preemption": preemption});
+    let name = deployment()["metadata"]["name"].clone();
+    let named = {
+        let mut named = named;
+        named[0]["name"] = name;
+        named
+    };
+    let near = |priority, preemption: &str| policy("near", "default", spec(&named, priority, preemption));
+    let wide = |priority, preemption: &str| policy("wide", "", spec(&named, priority, preemption));
+    let holder = |namespace: &str| policy("holder", namespace, spec(&all_deployments(), 5, "Never"));
+    let takes = |holder: PropagationPolicy, others: Vec<PropagationPolicy>| {
+        let mut template = deployment();
+        detector::claim(&mut template, &holder);
+        let (wides, nears): (Vec<_>, Vec<_>) =
+            others.into_iter().chain([holder]).partition(|policy| policy.namespace().is_empty());
+        let decide = |takeover| {
+            let decision = detector::decide(&template, &nears, &wides, &SkipRules::default(), takeover);
+            winner(&decision).to_owned()
+        };
+        assert_eq!(decide(Takeover::Never), "holder", "only where the gate is open");
+        decide(Takeover::AsPoliciesSay)
+    };
+    assert_eq!(takes(holder("default"), vec![near(6, "Always")]), "near");
+    assert_eq!(takes(holder("default"), vec![near(5, "Always")]), "holder", "strictly above");
+    assert_eq!(takes(holder("default"), vec![near(6, "Never")]), "holder");
+    assert_eq!(takes(holder("default"), vec![wide(9, "Always")]), "holder", "never from a nearer one");
+    assert_eq!(
+        takes(holder(""), vec![near(0, "Always")]),
+        "near",
+        "from a wider one whatever the priorities"
+    );
+    assert_eq!(takes(holder(""), vec![wide(6, "Always")]), "wide");
+    assert_eq!(takes(holder(""), vec![wide(5, "Always")]), "holder");
+    assert_eq!(takes(holder(""), vec![wide(9, "Always"), near(0, "Always")]), "near");
+    let unnamed = policy("near", "default", spec(&all_deployments(), 9, "Always"));
+    assert_eq!(takes(holder("default"), vec![unnamed]), "holder", "only what it names");
+}
+
+#[test]
+fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
+    let pod = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}});
+    let template = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "f", "namespace": "default", "uid": "u"},
+        "spec": {"jobManager": {"replicas": 1}, "taskManager": {"replicas": 3}, "podTemplate": pod}});
+    let every = json!([{"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment"}]);
+    let policy = policy("p", "default", json!({"resourceSelectors": every, "placement": {}}));
+    let chain = Chain::default();
+    let told = |parts| {
+        let reading = Reading { interpreter: &chain, parts };
+        match detector::binding(&template, &policy, None, reading, None).unwrap() {
+            BindingChange::Create(binding) => binding.spec,
+            other => panic!("{other:?}"),
+        }
+    };
+    let together = told(Parts::Together);
+    assert_eq!((together.replicas, together.components.len()), (4, 0));
+    let apart = told(Parts::Apart);
+    let parts: Vec<_> = apart.components.iter().map(|part| (part.name.as_str(), part.replicas)).collect();
+    assert_eq!((apart.replicas, parts), (0, vec![("jobmanager", 1), ("taskmanager", 3)]));
+    // What has no parts is a workload of replicas either way.
+    let reading = Reading { interpreter: &chain, parts: Parts::Apart };
+    let all = self::policy("p", "default", json!({"resourceSelectors": all_deployments(), "placement": {}}));
+    match detector::binding(&deployment(), &all, None, reading, None).unwrap() {
+        BindingChange::Create(binding) => {
+            assert!(binding.spec.replicas > 0 && binding.spec.components.is_empty());
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -8,7 +8,7 @@ use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
 use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::trigger::{Cause, Trigger, trigger};
-use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Verdict, concern, webster};
+use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Verdict, cluster_changes, webster};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         clusters,
         scheduler: "default-scheduler",
         neighbours: Neighbours::default(),
+        taken: Default::default(),
+        exact: Default::default(),
     })
 }
 
@@ -486,14 +488,14 @@ proptest! {
         states[which] = after;
         let is = state(&name, after);
         let differs = match (&was, &is) {
-            (Some(was), Some(is)) => concern::differs(was, is),
+            (Some(was), Some(is)) => cluster_changes::matters_to_placement(was, is),
             (None, None) => false,
             _ => true,
         };
         let named = settled.spec.clusters.iter().any(|target| target.name == name);
         let mut both = was.iter().chain(&is);
-        let sought = concern::seeks_clusters(&settled.spec)
-            && both.any(|cluster| concern::may_use(settled.spec.placement.as_ref().unwrap(), cluster));
+        let sought = cluster_changes::seeks_clusters(&settled.spec)
+            && both.any(|cluster| cluster_changes::may_use(settled.spec.placement.as_ref().unwrap(), cluster));
         if !(differs && (named || sought || unplaced)) {
             let decision = schedule(&settled, &fleet(&states));
             prop_assert_eq!(scheduler::apply(&settled, &decision).map(|changed| changed.spec), None);

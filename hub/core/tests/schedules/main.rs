@@ -5,6 +5,7 @@
 #[path = "../../../../proto/api/tests/recorded/mod.rs"]
 mod recorded;
 
+mod assumptions;
 mod components;
 mod neighbours;
 mod ordered;

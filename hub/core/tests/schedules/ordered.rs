@@ -30,6 +30,8 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         clusters,
         scheduler: "default-scheduler",
         neighbours: Neighbours::default(),
+        taken: Default::default(),
+        exact: Default::default(),
     })
 }
 

@@ -100,6 +100,8 @@ fn step(mut binding: ResourceBinding, clusters: &[Cluster], minute: usize) -> St
         clusters,
         scheduler,
         neighbours: Neighbours::default(),
+        taken: Default::default(),
+        exact: Default::default(),
     });
     let before = binding.spec.clusters.clone();
     if let Some(wanted) = scheduler::apply(&binding, &decision) {
@@ -236,6 +238,8 @@ fn refused(mut binding: ResourceBinding, clusters: &[Cluster], answer: &Value) -
         clusters,
         scheduler: "default-scheduler",
         neighbours: Neighbours::default(),
+        taken: Default::default(),
+        exact: Default::default(),
     });
     let decision = decision.refused(answer["reason"].as_str().unwrap(), answer["message"].as_str().unwrap());
     let now = "2026-01-01T00:00:00Z".parse().unwrap();

@@ -100,7 +100,7 @@ fn trusted_pins(identity: &Value) -> Vec<Pin> {
     noted.and_then(|noted| Some(pins_of(noted["ca_bundle"].as_str()?))).unwrap_or_default()
 }
 
-/// Whether who trusts `agent` can be of the hub that is known by `hub`. What nobody knows speaks against nothing.
+/// Whether an agent that trusts these CAs may belong to the hub with those. True where either list is empty: nothing is known then.
 fn is_of(agent: &[Pin], hub: &[Pin]) -> bool {
     agent.is_empty() || hub.is_empty() || agent.iter().any(|pin| hub.contains(pin))
 }

@@ -204,9 +204,9 @@ async fn a_cluster_is_shown_with_what_the_hub_knows_of_its_agent() {
     ] {
         assert!(page.contains(line), "{line}: {page}");
     }
-    // A path into a member says what is so.
-    let proxied = hub.get_refused("/apis/cluster.karmada.io/v1alpha1/clusters/old/proxy/api").await;
-    assert!(proxied.contains("501") && proxied.contains("ask old itself"), "{proxied}");
+    // A path into a member leads there.
+    let proxied = hub.get("/apis/cluster.karmada.io/v1alpha1/clusters/old/proxy/api").await;
+    assert_eq!(proxied.map(|answer| answer["kind"].clone()), Some(json!("APIVersions")));
 }
 
 /// What `kubectl --kubeconfig members.config --context NAME` reads.
@@ -286,4 +286,32 @@ async fn the_ends_of_certificates_are_shown_and_an_agents_version_outlives_its_s
     .unwrap();
     let wide = hub.succeed("get clusters -o wide").await;
     assert!(wide.contains(env!("CARGO_PKG_VERSION")), "{wide}");
+}
+
+/// More Works than one page of a list has.
+const PLANNED: usize = 501;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_lists_what_a_site_will_do_once_it_is_back() {
+    let hub = Cluster::start().await;
+    hub.create(
+        "/apis/cluster.karmada.io/v1alpha1/clusters",
+        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "away"}, "spec": {"syncMode": "Pull"}}),
+    )
+    .await;
+    let namespace = "/api/v1/namespaces/karmada-es-away";
+    until(&hub, "the namespace of its Works", namespace, |found| found.is_some()).await;
+    assert_eq!(hub.succeed("plan away").await, "away has everything as the hub wants it\n");
+    for at in 0..PLANNED {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": format!("map-{at}")}});
+        let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": format!("work-{at}")},
+            "spec": {"workload": {"manifests": [map]}}});
+        hub.create("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-away/works", work).await;
+    }
+    let plan = hub.succeed("plan away").await;
+    let planned = plan.lines().filter(|line| line.starts_with("create ")).count();
+    assert_eq!(planned, PLANNED, "{plan}");
+    let last = plan.lines().find(|line| line.contains("shop/map-500 ")).unwrap_or_else(|| panic!("{plan}"));
+    assert!(last.contains("ConfigMap shop/map-500") && last.contains("work-500"), "{last}");
+    assert!(hub.fail("plan nowhere").await.contains("there is no cluster nowhere"));
 }

@@ -8,6 +8,7 @@
 mod clocks;
 mod fleet;
 mod leaving;
+mod placement;
 mod unregister;
 
 use std::process::Output;
@@ -54,6 +55,7 @@ impl Cluster {
             encryption: None,
             access: karmada_hub::AccessSettings::default(),
             controllers: true,
+            lifecycle: karmada_hub::LifecycleSettings::default(),
         };
         let hub = Hub::start(&settings, Arc::new(jiff::Timestamp::now)).await.unwrap();
         let kubeconfig = Kubeconfig::read_from(hub.data.kubeconfig_file()).unwrap();
@@ -73,14 +75,6 @@ impl Cluster {
 
     async fn get(&self, path: &str) -> Option<Value> {
         self.send(Method::GET, path, "application/json", &Value::Null).await.ok()
-    }
-
-    /// The refusal of a read, with its code.
-    async fn get_refused(&self, path: &str) -> String {
-        match self.send(Method::GET, path, "application/json", &Value::Null).await {
-            Err(kube::Error::Api(status)) => format!("{} {}", status.code, status.message),
-            other => panic!("{path}: {other:?}"),
-        }
     }
 
     async fn create(&self, path: &str, object: Value) -> Value {

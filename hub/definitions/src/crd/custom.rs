@@ -10,8 +10,8 @@ use karmada_schema::object::Stored;
 use karmada_schema::{Schema, SchemaError, apply_defaults, drop_nulls, prune};
 use serde_json::{Value, json};
 
+use crate::ca_bundle::Trust;
 use crate::description::Resource;
-use crate::trust::Trust;
 
 /// How a definition's versions become each other.
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,16 @@ pub(super) fn validate(
     errors: &mut Errors,
 ) {
     let defaults = Defaults { compiling };
-    defaults.walk(given, compiled, path, true, errors);
+    defaults.walk(given, compiled, path, Whole::Object, errors);
+}
+
+/// What a schema is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    /// An object with its type and metadata.
+    Object,
+    /// A part of one.
+    Part,
 }
 
 /// By what defaults are judged.
@@ -27,7 +36,8 @@ struct Defaults<'c> {
 }
 
 impl Defaults<'_> {
-    fn walk(&self, given: &Value, compiled: SchemaRef<'_>, path: &str, root: bool, errors: &mut Errors) {
+    fn walk(&self, given: &Value, compiled: SchemaRef<'_>, path: &str, whole: Whole, errors: &mut Errors) {
+        let root = whole == Whole::Object;
         if let Some(default) = given.get("default").filter(|default| !default.is_null()) {
             // A whole object keeps its type and metadata, a part of one has none.
             let embedded = root || given["x-kubernetes-embedded-resource"] == true;
@@ -38,15 +48,15 @@ impl Defaults<'_> {
                 continue;
             }
             if let Some(compiled) = compiled.property(name) {
-                self.walk(child, compiled, &property(path, name), false, errors);
+                self.walk(child, compiled, &property(path, name), Whole::Part, errors);
             }
         }
         if let (true, Some(compiled)) = (given["items"].is_object(), compiled.items()) {
-            self.walk(&given["items"], compiled, &format!("{path}.items"), false, errors);
+            self.walk(&given["items"], compiled, &format!("{path}.items"), Whole::Part, errors);
         }
         let more = &given["additionalProperties"];
         if let (true, Some(compiled)) = (more.is_object(), compiled.additional()) {
-            self.walk(more, compiled, &format!("{path}.additionalProperties"), false, errors);
+            self.walk(more, compiled, &format!("{path}.additionalProperties"), Whole::Part, errors);
         }
     }
 

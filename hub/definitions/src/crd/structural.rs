@@ -107,7 +107,8 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
         errors.push(invalid(&at("x-kubernetes-embedded-resource"), true, why));
     }
     pattern(schema, path, errors);
-    nested_all(schema, int_or_string, path, errors);
+    let excused = if int_or_string { forms(schema, path) } else { Vec::new() };
+    nested_all(schema, path, &excused, errors);
     if embedded && ty != "object" {
         let why = "must be object if x-kubernetes-embedded-resource is true";
         errors.push(if ty.is_empty() { required(&at("type"), why) } else { invalid(&at("type"), ty, why) });
@@ -212,13 +213,16 @@ fn integer_or_string(schema: &Value) -> bool {
     types == ["integer", "string"] && items(schema, "anyOf").iter().all(|one| fields(one).count() == 1)
 }
 
-fn nested_all(schema: &Value, int_or_string: bool, path: &str, errors: &mut Found<'_>) {
-    let skip = int_or_string && integer_or_string(schema);
-    let skip_first = int_or_string && items(schema, "allOf").first().is_some_and(integer_or_string);
+/// The combined schemas of an int-or-string, by how their paths begin, that say that it is an integer or a string: they alone may name types.
+fn forms(schema: &Value, path: &str) -> Vec<String> {
+    let any = integer_or_string(schema).then(|| format!("{path}.anyOf["));
+    let first = items(schema, "allOf").first().is_some_and(integer_or_string);
+    any.into_iter().chain(first.then(|| format!("{path}.allOf[0]"))).collect()
+}
+
+fn nested_all(schema: &Value, path: &str, excused: &[String], errors: &mut Found<'_>) {
     combined(schema, path, &mut |one, at| {
-        let any = skip && at.starts_with(&format!("{path}.anyOf["));
-        let first = skip_first && at == format!("{path}.allOf[0]");
-        if !any && !first {
+        if !excused.iter().any(|form| at.starts_with(form.as_str())) {
             nested(one, at, errors);
         }
     });
@@ -226,7 +230,7 @@ fn nested_all(schema: &Value, int_or_string: bool, path: &str, errors: &mut Foun
 
 fn nested(schema: &Value, path: &str, errors: &mut Found<'_>) {
     pattern(schema, path, errors);
-    nested_all(schema, false, path, errors);
+    nested_all(schema, path, &[], errors);
     if schema["items"].is_object() {
         nested(&schema["items"], &format!("{path}.items"), errors);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use karmada_cel::Compiling;
 use karmada_schema::condition;
-use karmada_schema::fields::only_name;
+use karmada_schema::fields::only_name_whatever;
 use karmada_schema::names::{dns_1035_label, dns_subdomain};
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub fn validate(new: &Value, old: Option<&Value>, compiling: &Arc<Compiling>, er
     let spec = &new["spec"];
     let expected = format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group"));
     if old.is_none() {
-        only_name(new, &expected, "must be spec.names.plural+\".\"+spec.group", true, errors);
+        only_name_whatever(new, &expected, "must be spec.names.plural+\".\"+spec.group", errors);
     }
     // A status that changes, or metadata, does not bring the spec into question again.
     if old.is_none_or(|old| old["spec"] != *spec) {

@@ -1,21 +1,11 @@
 //! How long what an agent says may be, in bytes, where it is kept.
 //!
-//! In: texts of a peer. Out: the same cut to their bound, or whether a report is short enough to be looked at.
+//! In: reports of a peer. Out: whether one is short enough to be looked at.
 
-use karmada_proto::one_line_of;
 use karmada_proto::v1::agent_frame;
 
-/// The longest reason and message of a peer that are kept.
-pub(super) const REASON: usize = 256;
-pub(super) const MESSAGE: usize = 16 * 1024;
 /// The longest name or uid of a Work.
 pub(super) const NAME: usize = 253;
-
-/// A peer's text, on one line and cut to `most` bytes at a character's edge.
-pub(super) fn bounded(text: &str, most: usize) -> String {
-    let cut = &text[..text.floor_char_boundary(most)];
-    one_line_of(cut, most)
-}
 
 /// Whether what a report says of a Work's name and uid can be one: it is kept as long as the report.
 pub(super) fn is_named_briefly(body: &agent_frame::Body) -> bool {

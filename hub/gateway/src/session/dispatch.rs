@@ -3,22 +3,28 @@
 //! Comes in: events of the cluster's Works, the agent's acks and wants. Goes out, when asked for: frames, as far as the
 //! agent's credit goes. One slot per Work: what is newer replaces what waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use karmada_proto::body::{self, Packing};
 use karmada_proto::credit::Purse;
-use karmada_proto::v1::{self, hub_frame};
-use karmada_proto::{body, frame};
+use karmada_proto::digest::{Root, Seed};
+use karmada_proto::v1::{self, Table, hub_frame};
+use karmada_proto::{DIGESTS, frame};
 
 use crate::inbox::{Inbox, Report};
 use crate::ports::{Batch, Work, WorkEvent};
 use crate::queue::{Pending, Queue};
+use crate::session::comparison::{Comparison, Holds, Row, Step};
 use crate::session::withheld::{Holding, Withheld};
 use crate::wire;
 
 /// The longest hash that is kept of a peer's.
 const HASH: usize = 64;
+
+/// Keys in one frame of what the hub lacks.
+const LACKING: usize = 128;
 
 /// Slots taken beyond which a report of what the hub does not hold is not answered.
 const RELEASES: usize = 1024;
@@ -57,15 +63,19 @@ impl Marks {
 /// How far the full listing has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Listing {
-    /// Events of the listing are coming in.
+    /// Events of the listing are coming in, and are sent.
     Running,
+    /// Events of a listing are coming in of which only the differences are to be sent.
+    Gathering,
+    /// All of that have come in, up to this revision; the agent is to say what it holds.
+    Comparing(u64),
     /// All have come in, up to this revision; the end is to be told once they are sent.
     Ended(u64),
     /// The agent knows the end, or there was no listing.
     Told,
 }
 
-/// What becomes of the agent's word that it never held what it was to remove.
+/// How the hub answers an agent which says that it never held a Work that it was told to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NeverHeld {
     /// It was not told to remove it.
@@ -99,8 +109,21 @@ pub(super) struct Dispatch {
     let_go: BTreeSet<Arc<str>>,
     /// Of those, the ones that the agent named as orphans since: it is to be told again.
     named_again: BTreeSet<Arc<str>>,
+    /// What the agent can unpack.
+    packing: Packing,
     partial: Option<v1::Partial>,
     listing: Listing,
+    /// What the session's digests are salted with, where Works are compared.
+    seed: Option<Seed>,
+    /// The root that the agent told in its hello, for the session's first listing.
+    theirs: Option<Root>,
+    comparison: Option<Comparison>,
+    /// What the comparison has to say.
+    said: VecDeque<hub_frame::Body>,
+    /// What the agent holds may be of a history that this hub has not, until a listing has ended.
+    is_anew: bool,
+    /// Counts what changed of the Works.
+    changes: u64,
     withheld: Withheld,
     /// The revision of the listing that ended last.
     listed: u64,
@@ -114,6 +137,7 @@ impl Dispatch {
     /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holding`: which deletes of listings wait.
     pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>, holding: Option<Holding>) -> Self {
         let at = resumed.unwrap_or(0);
+        let compares = holding.is_none() && hello.features.iter().any(|feature| feature == DIGESTS);
         Self {
             epoch,
             queue: Queue::default(),
@@ -124,8 +148,15 @@ impl Dispatch {
             never_held: BTreeSet::new(),
             let_go: BTreeSet::new(),
             named_again: BTreeSet::new(),
+            packing: Packing::of(&hello.features),
             partial: hello.partial,
             listing: Listing::Told,
+            seed: Seed::read(&hello.digest_seed).filter(|_| compares),
+            theirs: Root::read(&hello.ledger_root),
+            comparison: None,
+            said: VecDeque::new(),
+            is_anew: true,
+            changes: 0,
             withheld: Withheld::new(holding),
             listed: 0,
             agent_holds_objects: hello.objects > 0,
@@ -135,11 +166,50 @@ impl Dispatch {
         }
     }
 
-    /// A full listing begins.
-    pub(super) fn listing_starts(&mut self) -> hub_frame::Body {
-        self.listing = Listing::Running;
+    /// What the agent holds is of this hub's history.
+    pub(super) fn of_our_history(&mut self) {
+        self.is_anew = false;
+    }
+
+    /// A full listing begins. Where the agent holds something and compares, its differences alone are told.
+    pub(super) fn listing_starts(&mut self) {
         self.withheld.listing_starts();
-        hub_frame::Body::SnapshotStart(v1::SnapshotStart { epoch: self.epoch })
+        self.comparison = None;
+        // A body that was sent for a removal and did not come through is sent once more.
+        self.never_held.clear();
+        self.agent_holds_objects |= !self.known.is_empty();
+        self.listing = if self.seed.is_some() && self.agent_holds_objects {
+            Listing::Gathering
+        } else {
+            let start = v1::SnapshotStart { epoch: self.epoch, ..v1::SnapshotStart::default() };
+            self.said.push_back(hub_frame::Body::SnapshotStart(start));
+            Listing::Running
+        };
+    }
+
+    /// Whether what the agent holds is compared with what it is to hold: not while deletes are held back from it.
+    pub(super) fn compares(&self) -> bool {
+        self.seed.is_some()
+    }
+
+    /// Counts what changed of the Works in this session.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether the agent is asked what it holds.
+    pub(super) fn is_comparing(&self) -> bool {
+        matches!(self.listing, Listing::Comparing(_))
+    }
+
+    /// Whether nothing waits to be sent or to be answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.drained() && self.said.is_empty()
+    }
+
+    /// Whether the agent has all that was sent.
+    pub(super) fn is_acked(&self) -> bool {
+        self.unacked.is_empty()
     }
 
     /// A person let the deletes up to `revision` go out. True where such may have been held back from this agent.
@@ -165,11 +235,12 @@ impl Dispatch {
 
     /// Whether a listing is coming in.
     pub(super) fn is_listing(&self) -> bool {
-        self.listing == Listing::Running
+        matches!(self.listing, Listing::Running | Listing::Gathering)
     }
 
     /// Takes one event of the cluster's Works.
     pub(super) fn work(&mut self, event: WorkEvent) {
+        self.changes += u64::from(!matches!(event, WorkEvent::Synced { .. }));
         match event {
             WorkEvent::Upsert(work) => {
                 self.seen = self.seen.max(work.revision);
@@ -187,11 +258,99 @@ impl Dispatch {
             }
             WorkEvent::Synced { revision } => {
                 self.seen = self.seen.max(revision);
-                if self.listing == Listing::Running {
-                    self.listing = Listing::Ended(revision);
+                if self.is_listing() {
                     self.listed = revision;
                 }
+                match self.listing {
+                    Listing::Running => self.listing = Listing::Ended(revision),
+                    Listing::Gathering => self.gathered(revision),
+                    _ => {}
+                }
             }
+        }
+    }
+
+    // ------------------------------------------------------------------------------------- comparison
+
+    /// All that the agent is to hold is at hand.
+    fn gathered(&mut self, revision: u64) {
+        let Some(seed) = self.seed else { return };
+        let start = v1::SnapshotStart { epoch: self.epoch, differences: true, anew: self.is_anew };
+        self.said.push_back(hub_frame::Body::SnapshotStart(start));
+        self.listing = Listing::Comparing(revision);
+        let mut comparison = Comparison::new(seed, self.queue.works().filter_map(row_of).collect());
+        let step = comparison.begin(self.theirs.take());
+        self.comparison = Some(comparison);
+        self.compared(step);
+    }
+
+    /// The agent tells the sums of its buckets. False where nobody asked for them.
+    pub(super) fn sums(&mut self, sums: &[u8]) -> bool {
+        let step = self.comparison.as_mut().map(|comparison| comparison.sums(sums));
+        step.is_some_and(|step| self.compared(step))
+    }
+
+    /// The agent tells rows. False where nobody asked for them.
+    pub(super) fn rows(&mut self, rows: v1::Rows) -> bool {
+        let step = self.comparison.as_mut().map(|comparison| comparison.rows(rows));
+        step.is_some_and(|step| self.compared(step))
+    }
+
+    /// The agent did not answer: it is asked from the beginning.
+    pub(super) fn compare_again(&mut self) {
+        if let Some(comparison) = &mut self.comparison {
+            let step = comparison.begin(None);
+            self.compared(step);
+        }
+    }
+
+    fn compared(&mut self, step: Step) -> bool {
+        let table = Table::Works as u32;
+        match step {
+            Step::AskSums => self.said.push_back(hub_frame::Body::Compare(v1::Compare { table })),
+            Step::AskRows(buckets) => {
+                self.said.push_back(hub_frame::Body::Differing(v1::Differing { table, buckets }));
+            }
+            Step::Wait => {}
+            Step::Equal | Step::Known => self.differences_known(),
+            Step::Nonsense => return false,
+        }
+        true
+    }
+
+    /// What the agent holds as it should is sent no more; what it holds otherwise is offered, what it lacks sent.
+    fn differences_known(&mut self) {
+        let (Listing::Comparing(revision), Some(mut comparison)) = (self.listing, self.comparison.take())
+        else {
+            return;
+        };
+        for (Row { work, hash, .. }, holds) in comparison.outcome() {
+            if holds == Holds::Same {
+                self.holds_already(work, hash);
+                continue;
+            }
+            // What was sent of it in this session did not come through.
+            self.known.remove(&work.key);
+            self.never_held.remove(&work.key);
+            if holds != Holds::Marks {
+                self.queue.resend(&work.key);
+            }
+        }
+        let lacking = comparison.beyond().into_iter().filter(|key| !self.queue.holds(key));
+        let lacking: Vec<String> = lacking.collect();
+        for keys in lacking.chunks(LACKING) {
+            self.said.push_back(hub_frame::Body::Lacking(v1::Lacking { keys: keys.to_vec() }));
+        }
+        self.listing = Listing::Ended(revision);
+    }
+
+    /// The agent holds what is listed of a Work. What changed of it since is sent all the same.
+    fn holds_already(&mut self, work: Work, hash: Bytes) {
+        self.queue.settle(&work.key, work.revision);
+        let marks = Some(if work.deleting { Marks::of_tombstone(&work) } else { Marks::of(&work) });
+        self.known.insert(work.key.clone(), Known { uid: work.uid.clone(), hash, marks });
+        if work.deleting {
+            self.deleting.insert(work.key.clone(), work);
         }
     }
 
@@ -206,6 +365,11 @@ impl Dispatch {
     /// Slots waiting to be sent.
     pub(super) fn backlog(&self) -> usize {
         self.queue.waiting()
+    }
+
+    /// Whether there is room for more events: for a listing of which the differences are to be found, always.
+    pub(super) fn takes_works(&self, most: usize) -> bool {
+        self.listing == Listing::Gathering || self.queue.waiting() < most
     }
 
     /// The newest revision that the agent has stored.
@@ -243,8 +407,9 @@ impl Dispatch {
         true
     }
 
-    /// The agent holds `key` no more.
+    /// The agent holds `key` no more. Where its deletion was held back, the site had it already, and is to hear that it may forget it.
     pub(super) fn removed(&mut self, key: &str) {
+        self.withheld.drops(key);
         self.known.remove(key);
         self.deleting.remove(key);
     }
@@ -332,8 +497,15 @@ impl Dispatch {
     /// The next frame, if there is one and `purse` pays for it. A Work that cannot be sent is reported to `inbox`.
     pub(super) fn next_frame(&mut self, purse: &mut Purse, inbox: &mut Inbox) -> Option<v1::HubFrame> {
         loop {
+            if let Some(body) = self.said.pop_front() {
+                return Some(frame::hub(body));
+            }
             if self.outgoing.is_some() {
                 return self.next_chunk(purse);
+            }
+            // What of the slots is to be sent, the agent has still to say.
+            if matches!(self.listing, Listing::Gathering | Listing::Comparing(_)) {
+                return None;
             }
             if let Some(end) = self.snapshot_end() {
                 return Some(end);
@@ -470,7 +642,7 @@ impl Dispatch {
             frame.cursor = self.tell_cursor();
             return Some(frame::hub(hub_frame::Body::Upsert(frame)));
         }
-        let encoded = body::encode(&manifests);
+        let encoded = body::encode_for(&manifests, self.packing);
         frame.encoding = encoded.encoding.into();
         frame.encoded_size = encoded.bytes.len() as u64;
         frame.decoded_size = encoded.decoded_size;
@@ -517,6 +689,7 @@ impl Dispatch {
             return None;
         }
         self.listing = Listing::Told;
+        self.is_anew = false;
         let cursor = self.tell_cursor();
         self.withheld.listing_ends(cursor);
         let end = v1::SnapshotEnd { epoch: self.epoch, cursor, withheld: self.withheld.any_waits() };
@@ -541,4 +714,9 @@ impl Dispatch {
         self.told = self.told.max(cursor);
         cursor
     }
+}
+
+/// What an agent is to hold of a Work that waits; `None` where that cannot be told.
+fn row_of(work: &Work) -> Option<(Arc<str>, Row)> {
+    Some((work.key.clone(), Row::of(work)?))
 }

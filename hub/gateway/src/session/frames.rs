@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use karmada_proto::quote::{MESSAGE, REASON, bounded};
 use karmada_proto::v1::{self, CloseCode, NackCode, RetryClass, agent_frame, hub_frame};
 use karmada_proto::{credit, frame};
 
-use super::bounds::{MESSAGE, NAME, REASON, bounded, is_named_briefly};
+use super::bounds::{NAME, is_named_briefly};
 use super::dispatch::NeverHeld;
 use super::{BETWEEN_LISTINGS, Effect, Session};
 use crate::admission::close;
@@ -32,8 +33,7 @@ impl Session {
             return;
         }
         let Some(body) = frame.body else {
-            self.out.push_back(hub_frame::Body::Unsupported(v1::Unsupported { kind: frame.kind }));
-            return;
+            return self.unsupported(frame.kind, 0);
         };
         if self.overspends(&body) {
             return;
@@ -49,7 +49,7 @@ impl Session {
                 Duration::from_secs(5),
                 "a second hello".into(),
             )),
-            B::Ping(ping) => self.ping(ping),
+            B::Ping(ping) => self.ping(&ping, now),
             B::Pong(pong) => self.line.answered(pong.seq, now),
             B::Ack(ack) => self.ack(ack),
             B::WorkStatus(status) => self.work_status(status),
@@ -82,11 +82,14 @@ impl Session {
             }
             B::Renew(renew) => self.effects.push_back(Effect::Renew(renew.csr)),
             B::Bye(_) => self.closing = true,
+            B::Buckets(buckets) => self.buckets(frame.kind, &buckets),
+            B::Rows(rows) => self.rows(frame.kind, rows),
             B::Nack(nack) => self.nack(nack),
+            B::Answer(answer) => self.effects.push_back(Effect::Answered(answer)),
         }
     }
 
-    fn ack(&mut self, ack: v1::Ack) {
+    pub(super) fn ack(&mut self, ack: v1::Ack) {
         if let Some(held) = self.dispatch.hold_ends(&ack) {
             self.inbox.put(Report::HoldEnds(held));
         }
@@ -109,8 +112,14 @@ impl Session {
         }
     }
 
-    fn ping(&mut self, ping: v1::Ping) {
+    /// What is not known here is named, and changes nothing.
+    pub(super) fn unsupported(&mut self, kind: u32, table: u32) {
+        self.out.push_back(hub_frame::Body::Unsupported(v1::Unsupported { kind, table }));
+    }
+
+    fn ping(&mut self, ping: &v1::Ping, now: Duration) {
         self.line.announced(Duration::from_millis(ping.next_ms));
+        self.roots_told(ping, now);
         let cursor = self.dispatch.idle_cursor();
         self.out.push_back(hub_frame::Body::Pong(v1::Pong { seq: ping.seq, cursor }));
     }

@@ -81,7 +81,7 @@ impl Line {
     pub(super) fn probe(&mut self, now: Duration) -> v1::Ping {
         self.probes += 1;
         self.asked = Some(now);
-        v1::Ping { seq: self.probes, next_ms: self.silence.as_millis() as u64 }
+        v1::Ping { seq: self.probes, next_ms: self.silence.as_millis() as u64, ..v1::Ping::default() }
     }
 
     /// The answer to one.

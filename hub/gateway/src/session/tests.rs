@@ -26,6 +26,7 @@ fn opening(resumed: Option<u64>) -> Opening {
         epoch_seal: Bytes::new(),
         timeline: 1,
         resumed,
+        of_our_history: resumed.is_some(),
         holds_deletes: None,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
@@ -138,7 +139,7 @@ fn a_listing_is_sent_and_its_end_carries_the_cursor() {
     // The live event after the listing waits for its end; the cursor covers what has been sent.
     assert_eq!(sent(&mut session), ["end@11", "upsert c@12"]);
     session.work(WorkEvent::Synced { revision: 30 });
-    say(&mut session, agent_frame::Body::Ping(Ping { seq: 1, next_ms: 20_000 }), secs(1));
+    say(&mut session, agent_frame::Body::Ping(Ping { seq: 1, next_ms: 20_000, ..Ping::default() }), secs(1));
     assert_eq!(sent(&mut session), ["pong@30"]);
 }
 
@@ -168,7 +169,7 @@ fn listings_that_an_agent_asks_for_are_few_and_one_at_a_time() {
     let wants = |session: &mut Session, now| {
         for at in 0..100 {
             say(session, agent_frame::Body::Want(Want { key: format!("x{at}"), hash: Bytes::new() }), now);
-            say(session, agent_frame::Body::Ping(Ping { seq: at, next_ms: 60_000 }), now);
+            say(session, agent_frame::Body::Ping(Ping { seq: at, next_ms: 60_000, ..Ping::default() }), now);
             session.tick(now);
             sent(session);
         }
@@ -243,6 +244,23 @@ fn a_delete_that_is_held_is_not_let_go_by_what_changes_it() {
     assert_eq!(session.next_report(secs(1)), None, "the hold goes on");
     session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 12, preserve: false });
     assert_eq!(sent(&mut session), [""; 0], "what the site has of it is an orphan");
+}
+
+/// The site had the deletion before the hub was restored: it removes the Work, held or not, and is then told to forget it.
+#[test]
+fn what_the_site_removed_itself_is_not_held_from_it() {
+    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
+    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+    session.work(deleting("a", 3));
+    session.work(WorkEvent::Synced { revision: 9 });
+    assert_eq!(sent(&mut session), ["welcome", "start", "end@9"]);
+    let (key, uid) = ("a".to_owned(), "u-a".to_owned());
+    let removed = v1::Removed { key, uid, revision: 3, held: true, ..v1::Removed::default() };
+    say(&mut session, agent_frame::Body::Removed(removed), secs(1));
+    assert!(matches!(session.next_report(secs(1)), Some(Report::Finalize { .. })));
+    session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 12, preserve: false });
+    assert_eq!(sent(&mut session), ["released a@12"]);
 }
 
 #[test]
@@ -394,7 +412,11 @@ fn credit_bounds_what_is_on_the_way_and_a_newer_state_replaces_a_half_sent_one()
 fn silence_makes_late_then_probed_then_dead() {
     let mut session = open(0, Some(1), plenty());
     sent(&mut session);
-    say(&mut session, agent_frame::Body::Ping(Ping { seq: 1, next_ms: 20_000 }), secs(100));
+    say(
+        &mut session,
+        agent_frame::Body::Ping(Ping { seq: 1, next_ms: 20_000, ..Ping::default() }),
+        secs(100),
+    );
     sent(&mut session);
     assert_eq!(session.deadline(), secs(130));
     session.tick(secs(129));
@@ -601,4 +623,59 @@ fn a_refusal_is_of_what_was_sent_and_an_unknown_tombstone_is_no_failed_applicati
     sent(&mut session);
     say(&mut session, nack(12, NackCode::UnknownReason), secs(1));
     assert!(matches!(session.next_report(secs(1)), Some(Report::Notice(_))));
+}
+
+/// A link that stands for a minute at 10 KiB a second brings 600 KiB: what is to be removed at the site comes through it in each session, also
+/// where a document of three megabytes is told, which never would.
+#[test]
+fn a_large_document_does_not_keep_works_back_for_ever() {
+    let mut state = 1_u64;
+    let noise: Vec<u8> = (0..2 << 20)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        })
+        .collect();
+    let document = Arc::new(Document::new(Table::Customizations, &noise.into()));
+    for link in 0..3 {
+        let hello = Hello {
+            credit: Some(plenty()),
+            boot_id: "b".into(),
+            features: vec![karmada_proto::DOCUMENTS.to_owned()],
+            ..Hello::default()
+        };
+        let mut session = Session::open(hello, &opening(None), &Options::default(), Duration::ZERO);
+        session.control(Control::Tell(document.clone()), secs(0));
+        session.work(upsert("a", 3, "1"));
+        session.work(WorkEvent::Synced { revision: 10 });
+        let (mut bytes, mut offsets, mut works) = (0, Vec::new(), Vec::new());
+        while bytes < 600 * 1024
+            && let Some(frame) = session.next_frame()
+        {
+            bytes += frame::size(&frame);
+            match frame.body {
+                Some(hub_frame::Body::Document(document)) => offsets.push(document.offset),
+                Some(hub_frame::Body::Upsert(upsert)) => works.push(upsert.key),
+                _ => {}
+            }
+        }
+        assert_eq!(works, ["a"], "link {link}: document from {:?} to {:?}", offsets.first(), offsets.last());
+    }
+}
+
+/// An agent of before the dictionary cannot read what was packed with it.
+#[test]
+fn a_body_is_packed_as_the_agent_can_unpack_it() {
+    let encoding = |features: Vec<String>| {
+        let hello = Hello { features, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
+        let mut session = Session::open(hello, &opening(Some(10)), &Options::default(), Duration::ZERO);
+        session.work(upsert("a", 11, &"nginx".repeat(100)));
+        std::iter::from_fn(|| session.next_frame()).find_map(|frame| match frame.body {
+            Some(hub_frame::Body::Upsert(upsert)) => Some(upsert.encoding()),
+            _ => None,
+        })
+    };
+    assert_eq!(encoding(vec![]), Some(v1::Encoding::Zstd));
+    assert_eq!(encoding(vec!["of-its-own".to_owned()]), Some(v1::Encoding::Zstd));
+    assert_eq!(encoding(vec![karmada_proto::DICTIONARY.to_owned()]), Some(v1::Encoding::ZstdDictionary));
 }

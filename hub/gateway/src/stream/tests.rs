@@ -5,6 +5,7 @@ mod replaced;
 mod reports;
 mod restores;
 mod transports;
+mod tunnels;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -79,6 +80,9 @@ impl WorkSource for Fake {
     }
     fn holds(&self, _: &str, key: &str) -> bool {
         key.starts_with('w')
+    }
+    fn all(&self, _: &str) -> Vec<Work> {
+        Vec::new()
     }
 }
 

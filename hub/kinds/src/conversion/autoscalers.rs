@@ -35,7 +35,7 @@ pub(crate) fn autoscaler_v2(object: &mut Value) {
     let mut said = drop_annotations(object);
     let mut read = |name: &str| serde_json::from_str::<Value>(said.remove(name)?.as_str()?).ok();
     let mut metrics: Vec<Value> = read(METRICS)
-        .and_then(|all| all.as_array()?.iter().map(|one| metric_v2(one, false)).collect())
+        .and_then(|all| all.as_array()?.iter().map(|one| metric_v2(one, Side::Wanted)).collect())
         .unwrap_or_default();
     if let Some(percent) = take(object, "spec", CPU) {
         metrics.push(cpu_metric(&percent));
@@ -56,7 +56,7 @@ pub(crate) fn autoscaler_v2(object: &mut Value) {
         status.remove("currentReplicas");
     }
     let seen: Option<Vec<Value>> =
-        current.and_then(|all| all.as_array()?.iter().map(|one| metric_v2(one, true)).collect());
+        current.and_then(|all| all.as_array()?.iter().map(|one| metric_v2(one, Side::Seen)).collect());
     let from_percent = |percent: Value| {
         let current = json!({"averageUtilization": percent});
         json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
@@ -75,8 +75,11 @@ pub(crate) fn autoscaler_v1(object: &mut Value) {
     if let Some(metric) = metrics.iter().find(|metric| is_cpu(metric)) {
         object["spec"][CPU] = metric["resource"]["target"]["averageUtilization"].clone();
     }
-    let others: Vec<String> =
-        metrics.iter().filter(|metric| !is_cpu(metric)).map(|metric| metric_v1(metric, false)).collect();
+    let others: Vec<String> = metrics
+        .iter()
+        .filter(|metric| !is_cpu(metric))
+        .map(|metric| metric_v1(metric, Side::Wanted))
+        .collect();
     if !others.is_empty() {
         annotate(object, METRICS, format!("[{}]", others.join(",")));
     }
@@ -97,7 +100,7 @@ pub(crate) fn autoscaler_v1(object: &mut Value) {
         status.insert(CURRENT_CPU.to_owned(), metric["resource"]["current"]["averageUtilization"].clone());
     }
     if !current.is_empty() {
-        let all: Vec<String> = current.iter().map(|metric| metric_v1(metric, true)).collect();
+        let all: Vec<String> = current.iter().map(|metric| metric_v1(metric, Side::Seen)).collect();
         annotate(object, CURRENT_METRICS, format!("[{}]", all.join(",")));
     }
     let conditions = conditions.and_then(|all| all.as_array().cloned()).unwrap_or_default();
@@ -144,9 +147,18 @@ fn ordered<const N: usize>(fields: [(&str, Option<String>); N]) -> String {
 
 const NO_AMOUNT: &str = "\"0\"";
 
-/// A metric in v1's words. `seen`: one that was measured, not one that is asked for.
-fn metric_v1(metric: &Value, seen: bool) -> String {
-    let (part, value_name, average_name, share_name) = if seen {
+/// What a metric tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// What is asked for.
+    Wanted,
+    /// What was measured.
+    Seen,
+}
+
+/// A metric in v1's words.
+fn metric_v1(metric: &Value, side: Side) -> String {
+    let (part, value_name, average_name, share_name) = if side == Side::Seen {
         ("current", "currentValue", "currentAverageValue", "currentAverageUtilization")
     } else {
         ("target", "targetValue", "targetAverageValue", "targetAverageUtilization")
@@ -162,7 +174,7 @@ fn metric_v1(metric: &Value, seen: bool) -> String {
     // What was measured has an amount always; what is asked for may leave it out.
     let average = |source: &Value| {
         let value = text(&source[part]["averageValue"]);
-        if seen { or_none(value) } else { value }
+        if side == Side::Seen { or_none(value) } else { value }
     };
     ordered([
         ("type", text(&metric["type"])),
@@ -216,7 +228,7 @@ fn metric_v1(metric: &Value, seen: bool) -> String {
                 ordered([
                     ("metricName", name(s)),
                     ("metricSelector", selector(s)),
-                    (value_name, if seen { or_none(value) } else { value }),
+                    (value_name, if side == Side::Seen { or_none(value) } else { value }),
                     (average_name, text(&s[part]["averageValue"])),
                 ])
             }),
@@ -225,8 +237,8 @@ fn metric_v1(metric: &Value, seen: bool) -> String {
 }
 
 /// A metric of v1 in v2's words; `None` where it is no metric.
-fn metric_v2(metric: &Value, seen: bool) -> Option<Value> {
-    let (part, value_name, average_name, share_name) = if seen {
+fn metric_v2(metric: &Value, side: Side) -> Option<Value> {
+    let (part, value_name, average_name, share_name) = if side == Side::Seen {
         ("current", "currentValue", "currentAverageValue", "currentAverageUtilization")
     } else {
         ("target", "targetValue", "targetAverageValue", "targetAverageUtilization")
@@ -244,7 +256,7 @@ fn metric_v2(metric: &Value, seen: bool) -> Option<Value> {
                 amount.insert(name.to_owned(), given.clone());
             }
         }
-        if !seen {
+        if side == Side::Wanted {
             let by_average = match kind {
                 "object" => !average.is_null(),
                 "external" => value.is_null(),

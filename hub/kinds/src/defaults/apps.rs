@@ -5,31 +5,24 @@ use serde_json::{Value, json};
 use super::{Fields, object, set, set_text, text};
 
 pub(super) fn deployment(spec: &mut Fields) {
-    set(spec, "replicas", json!(1));
     let strategy = object(spec, "strategy");
-    set_text(strategy, "type", "RollingUpdate");
     if text(strategy, "type") == "RollingUpdate" {
         let rolling = object(strategy, "rollingUpdate");
         set(rolling, "maxUnavailable", json!("25%"));
         set(rolling, "maxSurge", json!("25%"));
     }
-    set(spec, "revisionHistoryLimit", json!(10));
-    set(spec, "progressDeadlineSeconds", json!(600));
 }
 
 pub(super) fn daemon_set(spec: &mut Fields) {
     let strategy = object(spec, "updateStrategy");
-    set_text(strategy, "type", "RollingUpdate");
     if text(strategy, "type") == "RollingUpdate" {
         let rolling = object(strategy, "rollingUpdate");
         set(rolling, "maxUnavailable", json!(1));
         set(rolling, "maxSurge", json!(0));
     }
-    set(spec, "revisionHistoryLimit", json!(10));
 }
 
 pub(super) fn stateful_set(spec: &mut Fields) {
-    set_text(spec, "podManagementPolicy", "OrderedReady");
     let strategy = object(spec, "updateStrategy");
     if text(strategy, "type").is_empty() {
         set_text(strategy, "type", "RollingUpdate");
@@ -40,11 +33,6 @@ pub(super) fn stateful_set(spec: &mut Fields) {
     {
         set(object(strategy, "rollingUpdate"), "partition", json!(0));
     }
-    let retention = object(spec, "persistentVolumeClaimRetentionPolicy");
-    set_text(retention, "whenDeleted", "Retain");
-    set_text(retention, "whenScaled", "Retain");
-    set(spec, "replicas", json!(1));
-    set(spec, "revisionHistoryLimit", json!(10));
     for claim in spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(claim) = claim.as_object_mut() {
             // Whatever was said: it can be nothing else.

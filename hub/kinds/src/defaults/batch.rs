@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Fields, is_empty, object, set, set_text, text};
+use super::{Fields, is_empty, object, set, text};
 
 pub(super) fn job(fields: &mut Fields) {
     let labels = fields.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
@@ -14,11 +14,8 @@ pub(super) fn job(fields: &mut Fields) {
     set(spec, "parallelism", json!(1));
     let per_index = has(spec, "backoffLimitPerIndex");
     set(spec, "backoffLimit", if per_index { json!(i32::MAX) } else { json!(6) });
-    set(spec, "completionMode", json!("NonIndexed"));
-    set(spec, "suspend", json!(false));
     let replaced = if has(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     set(spec, "podReplacementPolicy", json!(replaced));
-    set(spec, "manualSelector", json!(false));
     if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|labels| !labels.is_empty()))
     {
         let metadata = object(fields, "metadata");
@@ -49,18 +46,9 @@ pub(super) fn generate_selector(fields: &mut Fields) {
     set(selector, "batch.kubernetes.io/controller-uid", json!(uid));
 }
 
-pub(super) fn cron_job(spec: &mut Fields) {
-    set_text(spec, "concurrencyPolicy", "Allow");
-    set(spec, "suspend", json!(false));
-    set(spec, "successfulJobsHistoryLimit", json!(3));
-    set(spec, "failedJobsHistoryLimit", json!(1));
-}
-
 /// In v1 other metrics hide in an annotation; without any, CPU at 80 % is the target.
 /// What annotations say of it, as v2 has it, and back: what cannot be read there is forgotten, what is missing stands in.
 pub(super) fn autoscaler_v1(fields: &mut Fields) {
-    let spec = object(fields, "spec");
-    set(spec, "minReplicas", json!(1));
     let mut whole = Value::Object(std::mem::take(fields));
     crate::conversion::autoscaler_v2(&mut whole);
     crate::conversion::autoscaler_v1(&mut whole);
@@ -69,8 +57,14 @@ pub(super) fn autoscaler_v1(fields: &mut Fields) {
     }
 }
 
-pub(super) fn autoscaler_v2(spec: &mut Fields) {
+/// An autoscaler over a fleet: as one of a cluster.
+pub(crate) fn federated_autoscaler(new: &mut Value, _: Option<&Value>) {
+    let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
     set(spec, "minReplicas", json!(1));
+    autoscaler_v2(spec);
+}
+
+pub(super) fn autoscaler_v2(spec: &mut Fields) {
     if is_empty(spec, "metrics") {
         let target = json!({"type": "Utilization", "averageUtilization": 80});
         spec.insert(

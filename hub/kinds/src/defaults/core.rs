@@ -7,7 +7,6 @@ use super::{Fields, is_empty, object, set, text};
 
 /// A Secret's type; and `stringData`, which is written and never read, becomes data.
 pub(super) fn secret(fields: &mut Fields) {
-    set(fields, "type", json!("Opaque"));
     let Some(Value::Object(texts)) = fields.remove("stringData") else { return };
     if texts.is_empty() {
         return;
@@ -31,13 +30,6 @@ pub(super) fn replication_controller(fields: &mut Fields) {
     if is_empty(metadata, "labels") {
         metadata.insert("labels".to_owned(), labels);
     }
-}
-
-pub(super) fn persistent_volume(fields: &mut Fields) {
-    set(object(fields, "status"), "phase", json!("Pending"));
-    let spec = object(fields, "spec");
-    set(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
-    set(spec, "volumeMode", json!("Filesystem"));
 }
 
 /// The name as a label, and the finalizer that lets a namespace empty itself. A namespace that is being deleted has

@@ -6,7 +6,6 @@ use super::{Fields, is_empty, object, set, set_text, text};
 
 pub(super) fn service(fields: &mut Fields) {
     let spec = object(fields, "spec");
-    set_text(spec, "sessionAffinity", "None");
     match text(spec, "sessionAffinity") {
         "None" => {
             spec.remove("sessionAffinityConfig");
@@ -16,7 +15,6 @@ pub(super) fn service(fields: &mut Fields) {
         }
         _ => {}
     }
-    set_text(spec, "type", "ClusterIP");
     for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(port) = port.as_object_mut() else { continue };
         set_text(port, "protocol", "TCP");
@@ -52,22 +50,10 @@ fn balancer_mode(fields: &mut Fields) {
     }
 }
 
-pub(super) fn rule(type_name: &str, fields: &mut Fields) {
-    match type_name {
-        "networking.v1.NetworkPolicyPort" => set(fields, "protocol", json!("TCP")),
-        "networking.v1.NetworkPolicy" => {
-            let spec = object(fields, "spec");
-            if is_empty(spec, "policyTypes") {
-                let types =
-                    if is_empty(spec, "egress") { json!(["Ingress"]) } else { json!(["Ingress", "Egress"]) };
-                spec.insert("policyTypes".to_owned(), types);
-            }
-        }
-        "networking.v1.IngressClassParametersReference" => set(fields, "scope", json!("Cluster")),
-        "discovery.v1.EndpointPort" => {
-            set(fields, "name", json!(""));
-            set(fields, "protocol", json!("TCP"));
-        }
-        _ => {}
+/// What a policy that does not say it is about.
+pub(super) fn policy(spec: &mut Fields) {
+    if is_empty(spec, "policyTypes") {
+        let types = if is_empty(spec, "egress") { json!(["Ingress"]) } else { json!(["Ingress", "Egress"]) };
+        spec.insert("policyTypes".to_owned(), types);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::{Fields, object, set, set_text, text};
+use super::{Fields, object, set, text};
 
 /// A Pod itself, not the template of one: requests from limits, service links, host ports.
 pub(super) fn pod(fields: &mut Fields) {
@@ -45,11 +45,6 @@ fn requests_from_limits(container: &mut Fields) {
 
 /// The spec of a Pod or of its template.
 pub(super) fn pod_spec(spec: &mut Fields) {
-    set_text(spec, "dnsPolicy", "ClusterFirst");
-    set_text(spec, "restartPolicy", "Always");
-    set(spec, "securityContext", json!({}));
-    set(spec, "terminationGracePeriodSeconds", json!(30));
-    set_text(spec, "schedulerName", "default-scheduler");
     // The old name of the field says the same.
     let account = match text(spec, "serviceAccountName") {
         "" => text(spec, "serviceAccount").to_owned(),
@@ -66,8 +61,6 @@ pub(super) fn container(fields: &mut Fields) {
         let policy = if image_tag(text(fields, "image")) == "latest" { "Always" } else { "IfNotPresent" };
         fields.insert("imagePullPolicy".to_owned(), policy.into());
     }
-    set_text(fields, "terminationMessagePath", "/dev/termination-log");
-    set_text(fields, "terminationMessagePolicy", "File");
 }
 
 /// The tag that an image reference means: `latest` where it names neither tag nor digest; none where it is no reference.
@@ -111,21 +104,6 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     );
     Regex::new(&pattern).expect("the pattern above is a regular expression")
 });
-
-pub(super) fn probe(fields: &mut Fields) {
-    for (name, default) in
-        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
-    {
-        if fields.get(name).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
-            fields.insert(name.to_owned(), default.into());
-        }
-    }
-}
-
-pub(super) fn http_get(fields: &mut Fields) {
-    set_text(fields, "path", "/");
-    set_text(fields, "scheme", "HTTP");
-}
 
 /// A volume that names no source is an empty directory; one that is an image is pulled as a container's would be.
 pub(super) fn volume(fields: &mut Fields) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use karmada_schema::quantity::Quantity;
+use karmada_quantity::Quantity;
 use serde_json::Value;
 
 use super::{Fields, object};

@@ -9,7 +9,7 @@ use super::Group;
 use crate::api_service;
 use crate::conversion::{event_from_core, event_to_core};
 use crate::table::{cells::name_and_created, core as core_cells, policy as cells};
-use crate::validation::{admission_registration, cluster, core, endpoints, flow, rbac, warnings};
+use crate::validation::{admission_registration, cluster, endpoints, facts, warnings};
 use crate::{dropped, field_selector};
 
 pub(super) const GROUPS: &[Group] = &[
@@ -31,22 +31,16 @@ const RIGHTS: KindRow =
 const RBAC: &[KindRow] = &[
     KindRow {
         kind: "ClusterRole",
-        ..RIGHTS.with(Rules::Object(|new, errors| rbac::role(new, false, errors)), name_and_created)
+        ..RIGHTS.with(Rules::Facts(facts::RBAC_V1_CLUSTER_ROLE), name_and_created)
     },
     KindRow {
         kind: "ClusterRoleBinding",
-        ..RIGHTS.with(
-            Rules::Change(|new, old, errors| rbac::binding(new, old, false, errors)),
-            cells::role_binding,
-        )
+        ..RIGHTS.with(Rules::Facts(facts::RBAC_V1_CLUSTER_ROLE_BINDING), cells::role_binding)
     },
-    KindRow { kind: "Role", rules: Rules::Object(|new, errors| rbac::role(new, true, errors)), ..RIGHTS },
+    KindRow { kind: "Role", rules: Rules::Facts(facts::RBAC_V1_ROLE), ..RIGHTS },
     KindRow {
         kind: "RoleBinding",
-        ..RIGHTS.with(
-            Rules::Change(|new, old, errors| rbac::binding(new, old, true, errors)),
-            cells::role_binding,
-        )
+        ..RIGHTS.with(Rules::Facts(facts::RBAC_V1_ROLE_BINDING), cells::role_binding)
     },
 ];
 
@@ -66,21 +60,11 @@ const WEBHOOKS: KindRow =
 const ADMISSION: &[KindRow] = &[
     KindRow {
         kind: "MutatingWebhookConfiguration",
-        ..WEBHOOKS.with(
-            Rules::Compiling(|new, _, compiling, errors| {
-                admission_registration::webhooks(new, true, compiling, errors);
-            }),
-            cells::webhook_configuration,
-        )
+        ..WEBHOOKS.with(Rules::Compiling(admission_registration::mutating), cells::webhook_configuration)
     },
     KindRow {
         kind: "ValidatingWebhookConfiguration",
-        ..WEBHOOKS.with(
-            Rules::Compiling(|new, _, compiling, errors| {
-                admission_registration::webhooks(new, false, compiling, errors);
-            }),
-            cells::webhook_configuration,
-        )
+        ..WEBHOOKS.with(Rules::Compiling(admission_registration::validating), cells::webhook_configuration)
     },
     KindRow {
         kind: "ValidatingAdmissionPolicy",
@@ -93,7 +77,10 @@ const ADMISSION: &[KindRow] = &[
     },
     KindRow {
         kind: "ValidatingAdmissionPolicyBinding",
-        ..REGISTERED.with(Rules::Object(admission_registration::binding), cells::admission_policy_binding)
+        ..REGISTERED.with(
+            Rules::Facts(facts::ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_BINDING),
+            cells::admission_policy_binding,
+        )
     },
 ];
 
@@ -131,7 +118,7 @@ const CERTIFICATES: &[KindRow] = &[KindRow {
     known: Known::CertificateRequest,
     name: NameRule::Any,
     looks: &[New, Changed],
-    rules: Rules::Change(cluster::certificate_request),
+    rules: Rules::Facts(facts::CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST),
     parts: &[
         ("status", |new, old, errors| cluster::certificate_status(new, old, "status", errors)),
         ("approval", |new, old, errors| cluster::certificate_status(new, old, "approval", errors)),
@@ -149,17 +136,20 @@ const FLOW: KindRow =
     KindRow { looks: &[New], status_keeps: ACTED_ON, generation: Some(Generation::USUAL), ..KindRow::GO };
 
 const FLOW_CONTROL: &[KindRow] = &[
-    KindRow { kind: "FlowSchema", ..FLOW.with(Rules::Object(flow::flow_schema), cells::flow_schema) },
+    KindRow {
+        kind: "FlowSchema",
+        ..FLOW.with(Rules::Facts(facts::FLOWCONTROL_V1_FLOW_SCHEMA), cells::flow_schema)
+    },
     KindRow {
         kind: "PriorityLevelConfiguration",
-        ..FLOW.with(Rules::Object(flow::priority_level), cells::priority_level)
+        ..FLOW.with(Rules::Facts(facts::FLOWCONTROL_V1_PRIORITY_LEVEL_CONFIGURATION), cells::priority_level)
     },
 ];
 
 const SCHEDULING: &[KindRow] = &[KindRow {
     kind: "PriorityClass",
     known: Known::PriorityClass,
-    rules: Rules::Change(core::priority_class),
+    rules: Rules::Facts(facts::SCHEDULING_V1_PRIORITY_CLASS),
     // Only a create counts.
     generation: Some(Generation { changes: false, ..Generation::USUAL }),
     cells: Some(cells::priority_class),
@@ -169,7 +159,7 @@ const SCHEDULING: &[KindRow] = &[KindRow {
 const COORDINATION: &[KindRow] = &[KindRow {
     kind: "Lease",
     standard_finalizers: false,
-    rules: Rules::Object(core::lease),
+    rules: Rules::Facts(facts::COORDINATION_V1_LEASE),
     settle: |new, old| dropped::forget(new, old, "spec", &["strategy", "preferredHolder"]),
     updates_without_version: false,
     creates_on_update: true,
@@ -181,7 +171,7 @@ const NODE: &[KindRow] = &[KindRow {
     kind: "RuntimeClass",
     standard_finalizers: false,
     looks: &[New, Changed],
-    rules: Rules::Change(cluster::runtime_class),
+    rules: Rules::Facts(facts::NODE_V1_RUNTIME_CLASS),
     updates_without_version: false,
     creates_on_update: true,
     cells: Some(cells::runtime_class),
@@ -191,7 +181,7 @@ const NODE: &[KindRow] = &[KindRow {
 const EVENTS: &[KindRow] = &[KindRow {
     kind: "Event",
     name: NameRule::Late,
-    rules: Rules::Change(|new, old, errors| endpoints::event(new, old, true, errors)),
+    rules: Rules::Change(endpoints::event),
     creates_on_update: true,
     collected: false,
     cells: Some(core_cells::event),

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Group;
 use crate::table::{cells::name_and_created, core as cells, storage as volume_cells, workloads};
 use crate::validation::{
-    apps, core, endpoints, node, pod, quota, service, statuses, volume_sources, warnings,
+    core, endpoints, facts, node, pod, quota, service, statuses, volume_sources, warnings,
 };
 use crate::{dropped, field_selector, pod_status, volume_status};
 
@@ -44,8 +44,7 @@ const CORE: &[KindRow] = &[
         creates_on_update: true,
         collected: false,
         selectable: field_selector::EVENT,
-        ..KindRow::GO
-            .with(Rules::Change(|new, old, errors| endpoints::event(new, old, false, errors)), cells::event)
+        ..KindRow::GO.with(Rules::Object(endpoints::core_event), cells::event)
     },
     KindRow {
         kind: "LimitRange",
@@ -149,7 +148,7 @@ const CORE: &[KindRow] = &[
         directory: "controllers",
         selectable: &["status.replicas"],
         ..KindRow::COUNTED
-            .with(Rules::Object(apps::replication_controller), workloads::replication_controller)
+            .with(Rules::Facts(facts::CORE_V1_REPLICATION_CONTROLLER), workloads::replication_controller)
     },
     KindRow {
         kind: "ResourceQuota",
@@ -168,7 +167,7 @@ const CORE: &[KindRow] = &[
         kind: "Service",
         known: Known::Service,
         name: NameRule::Label,
-        parts: &[("status", |new, old, errors| statuses::balancer(new, old, true, errors))],
+        parts: &[("status", statuses::balancer)],
         warn: |new, _, out| warnings::service(new, out),
         first_status: |_, _| Some(json!({"loadBalancer": {}})),
         creates_on_update: true,

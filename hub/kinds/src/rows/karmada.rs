@@ -1,12 +1,46 @@
 //! Rows of Karmada's kinds that are more than their schemas.
 
-use karmada_definitions::kind_row::KindRow;
+use karmada_definitions::kind_row::{KindRow, Rules};
 
 use super::Group;
 use crate::conversion::{binding_v1alpha1, binding_v1alpha2};
+use crate::defaults;
 use crate::table::{cluster, work};
+use crate::validation::{autoscaling, facts, interpreter_webhooks, multi_cluster_service};
 
-pub(super) const GROUPS: &[Group] = &[("cluster.karmada.io", CLUSTER), ("work.karmada.io", WORK)];
+pub(super) const GROUPS: &[Group] = &[
+    ("autoscaling.karmada.io", AUTOSCALING),
+    ("cluster.karmada.io", CLUSTER),
+    ("config.karmada.io", CONFIG),
+    ("networking.karmada.io", NETWORKING),
+    ("work.karmada.io", WORK),
+];
+
+const AUTOSCALING: &[KindRow] = &[KindRow {
+    kind: "FederatedHPA",
+    rules: Rules::Change(autoscaling::federated),
+    settle: defaults::federated_autoscaler,
+    ..KindRow::CUSTOM
+}];
+
+const CONFIG: &[KindRow] = &[KindRow {
+    kind: "ResourceInterpreterWebhookConfiguration",
+    rules: Rules::Object(interpreter_webhooks::configuration),
+    ..KindRow::CUSTOM
+}];
+
+const NETWORKING: &[KindRow] = &[
+    KindRow {
+        kind: "MultiClusterIngress",
+        rules: Rules::Facts(facts::NETWORKING_V1_INGRESS),
+        ..KindRow::CUSTOM
+    },
+    KindRow {
+        kind: "MultiClusterService",
+        rules: Rules::Change(multi_cluster_service::multi_cluster_service),
+        ..KindRow::CUSTOM
+    },
+];
 
 /// Its annotations say by which key its site speaks: who may write its status alone changes none.
 const CLUSTER: &[KindRow] = &[KindRow {

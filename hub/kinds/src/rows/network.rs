@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Group;
 use crate::dropped;
 use crate::table::core as cells;
-use crate::validation::{cluster, endpoints, networking, statuses, warnings};
+use crate::validation::{cluster, facts, networking, statuses, warnings};
 
 pub(super) const GROUPS: &[Group] = &[("networking.k8s.io", NETWORKING), ("discovery.k8s.io", DISCOVERY)];
 
@@ -16,11 +16,11 @@ const NETWORKING: &[KindRow] = &[
     KindRow {
         kind: "Ingress",
         looks: &[Changed, New],
-        parts: &[("status", |new, old, errors| statuses::balancer(new, old, false, errors))],
+        parts: &[("status", statuses::balancer)],
         warn: warnings::ingress,
         first_status: |_, _| Some(json!({"loadBalancer": {}})),
         directory: "ingress",
-        ..KindRow::COUNTED.with(Rules::Change(networking::ingress), cells::ingress)
+        ..KindRow::COUNTED.with(Rules::Facts(facts::NETWORKING_V1_INGRESS), cells::ingress)
     },
     KindRow {
         kind: "IngressClass",
@@ -50,7 +50,7 @@ const NETWORKING: &[KindRow] = &[
 const DISCOVERY: &[KindRow] = &[KindRow {
     kind: "EndpointSlice",
     looks: &[New],
-    rules: Rules::Change(endpoints::endpoint_slice),
+    rules: Rules::Facts(facts::DISCOVERY_V1_ENDPOINT_SLICE),
     warn: |new, _, out| warnings::slice(new, out),
     settle: dropped::endpoint_slice,
     generation: Some(Generation { metadata: Some("labels"), with_dropped: true, ..Generation::USUAL }),

@@ -10,7 +10,7 @@ use crate::table::{
     cells::{name_and_age, name_and_created},
     storage as cells,
 };
-use crate::validation::{core, device_slices, devices, storage, warnings};
+use crate::validation::{devices, facts, storage, warnings};
 use crate::{defaults, dropped};
 
 pub(super) const GROUPS: &[Group] = &[("storage.k8s.io", STORAGE), ("resource.k8s.io", RESOURCE)];
@@ -27,7 +27,7 @@ const STORAGE: &[KindRow] = &[
         updates_without_version: false,
         // Its changes alone are counted.
         generation: Some(Generation { from_one: false, ..Generation::USUAL }),
-        ..OF_STORAGE.with(Rules::Change(storage::csi_driver), cells::csi_driver)
+        ..OF_STORAGE.with(Rules::Facts(facts::STORAGE_V1_CSIDRIVER), cells::csi_driver)
     },
     KindRow {
         kind: "CSINode",
@@ -39,11 +39,11 @@ const STORAGE: &[KindRow] = &[
         kind: "CSIStorageCapacity",
         updates_without_version: false,
         returns_deleted: false,
-        ..OF_STORAGE.with(Rules::Change(storage::csi_storage_capacity), name_and_created)
+        ..OF_STORAGE.with(Rules::Facts(facts::STORAGE_V1_CSISTORAGE_CAPACITY), name_and_created)
     },
     KindRow {
         kind: "StorageClass",
-        ..OF_STORAGE.with(Rules::Change(core::storage_class), cells::storage_class)
+        ..OF_STORAGE.with(Rules::Facts(facts::STORAGE_V1_STORAGE_CLASS), cells::storage_class)
     },
     KindRow {
         kind: "VolumeAttachment",
@@ -51,12 +51,13 @@ const STORAGE: &[KindRow] = &[
         parts: &[("status", |new, _, errors| storage::attachment_status(new, errors))],
         first_status: |_, _| Some(json!({"attached": false})),
         updates_without_version: false,
-        ..OF_STORAGE.with(Rules::Change(storage::volume_attachment), cells::volume_attachment)
+        ..OF_STORAGE.with(Rules::Facts(facts::STORAGE_V1_VOLUME_ATTACHMENT), cells::volume_attachment)
     },
     KindRow {
         kind: "VolumeAttributesClass",
         looks: &[Changed, New],
-        ..OF_STORAGE.with(Rules::Change(storage::volume_attributes_class), cells::volume_attributes_class)
+        ..OF_STORAGE
+            .with(Rules::Facts(facts::STORAGE_V1_VOLUME_ATTRIBUTES_CLASS), cells::volume_attributes_class)
     },
 ];
 
@@ -97,6 +98,6 @@ const RESOURCE: &[KindRow] = &[
         settle: |new, old| dropped::at(new, old, "/spec", dropped::slice),
         date: defaults::date_taints,
         generation: Some(Generation { with_dropped: true, ..Generation::USUAL }),
-        ..OF_STORAGE.with(Rules::Change(device_slices::resource_slice), cells::resource_slice)
+        ..OF_STORAGE.with(Rules::Facts(facts::RESOURCE_V1_RESOURCE_SLICE), cells::resource_slice)
     },
 ];

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Group;
 use crate::conversion::{autoscaler_v1, autoscaler_v2, disown_changed};
 use crate::table::workloads as cells;
-use crate::validation::{apps, autoscaling, cluster, cron_job, disruption_budget, job, statuses, warnings};
+use crate::validation::{autoscaling, facts, job, statuses, warnings};
 use crate::{defaults, dropped};
 
 pub(super) const GROUPS: &[Group] =
@@ -19,7 +19,7 @@ const APPS: &[KindRow] = &[
     KindRow {
         kind: "ControllerRevision",
         looks: &[Changed, New],
-        ..KindRow::GO.with(Rules::Change(cluster::controller_revision), cells::controller_revision)
+        ..KindRow::GO.with(Rules::Facts(facts::APPS_V1_CONTROLLER_REVISION), cells::controller_revision)
     },
     KindRow {
         kind: "DaemonSet",
@@ -32,7 +32,7 @@ const APPS: &[KindRow] = &[
             }))
         },
         finish_update: defaults::next_template_generation,
-        ..KindRow::COUNTED.with(Rules::Change(apps::daemon_set), cells::daemon_set)
+        ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_DAEMON_SET), cells::daemon_set)
     },
     KindRow {
         kind: "Deployment",
@@ -42,7 +42,7 @@ const APPS: &[KindRow] = &[
         status_keeps: &["labels"],
         // Annotations are copied to replica sets.
         generation: Some(Generation { metadata: Some("annotations"), ..Generation::USUAL }),
-        ..KindRow::GO.with(Rules::Change(apps::deployment), cells::deployment)
+        ..KindRow::GO.with(Rules::Facts(facts::APPS_V1_DEPLOYMENT), cells::deployment)
     },
     KindRow {
         kind: "ReplicaSet",
@@ -50,7 +50,7 @@ const APPS: &[KindRow] = &[
         warn: warnings::named_workload,
         settle: dropped::template,
         first_status: |_, _| Some(json!({"replicas": 0})),
-        ..KindRow::COUNTED.with(Rules::Change(apps::replica_set), cells::replica_set)
+        ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_REPLICA_SET), cells::replica_set)
     },
     KindRow {
         kind: "StatefulSet",
@@ -59,7 +59,7 @@ const APPS: &[KindRow] = &[
         warn: warnings::stateful_set,
         settle: dropped::stateful_set,
         first_status: |_, _| Some(json!({"availableReplicas": 0, "replicas": 0})),
-        ..KindRow::COUNTED.with(Rules::Change(apps::stateful_set), cells::stateful_set)
+        ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_STATEFUL_SET), cells::stateful_set)
     },
 ];
 
@@ -69,7 +69,7 @@ const BATCH: &[KindRow] = &[
         pod_template: Some("/spec/jobTemplate/spec/template"),
         warn: warnings::cron_job,
         settle: |new, old| dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod),
-        ..KindRow::COUNTED.with(Rules::Change(cron_job::cron_job), cells::cron_job)
+        ..KindRow::COUNTED.with(Rules::Facts(facts::BATCH_V1_CRON_JOB), cells::cron_job)
     },
     KindRow {
         kind: "Job",
@@ -115,7 +115,7 @@ const POLICY: &[KindRow] = &[KindRow {
     kind: "PodDisruptionBudget",
     name: NameRule::Late,
     looks: &[],
-    rules: Rules::Object(disruption_budget::pod_disruption_budget),
+    rules: Rules::Facts(facts::POLICY_V1_POD_DISRUPTION_BUDGET),
     parts: &[("status", |new, _, errors| statuses::budget(new, errors))],
     first_status: |_, _| {
         Some(json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}))

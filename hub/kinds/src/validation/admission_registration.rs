@@ -1,33 +1,46 @@
 //! Webhook configurations and admission policies: names, rules, clients, expressions.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use karmada_cel::{Compiling, Declarations, Expected, Program};
 use karmada_schema::FieldError;
+use karmada_schema::facts::Fact;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
 use super::selector::label_selector;
-use super::{Errors, is_empty, list, text};
+use super::{Errors, facts, is_empty, judge, list, text};
 use karmada_cel::PolicyNames;
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
-pub(crate) fn webhooks(new: &Value, mutating: bool, compiling: &Compiling, errors: &mut Errors) {
+/// Webhooks that may change what they see.
+pub(crate) fn mutating(new: &Value, _: Option<&Value>, compiling: &Arc<Compiling>, errors: &mut Errors) {
+    webhooks(new, facts::ADMISSIONREGISTRATION_V1_MUTATING_WEBHOOK, compiling, errors);
+}
+
+/// Webhooks that only judge.
+pub(crate) fn validating(new: &Value, _: Option<&Value>, compiling: &Arc<Compiling>, errors: &mut Errors) {
+    webhooks(new, facts::ADMISSIONREGISTRATION_V1_VALIDATING_WEBHOOK, compiling, errors);
+}
+
+fn webhooks(new: &Value, own: &[Fact], compiling: &Compiling, errors: &mut Errors) {
     let hooks = Path::field("webhooks");
     let mut seen = HashSet::new();
     for (index, hook) in list(new, "webhooks").iter().enumerate() {
         let path = hooks.index(index);
         let name = text(hook, "name");
-        qualified_name(name, &path.child("name"), errors);
-        webhook(hook, mutating, &path, compiling, errors);
+        qualified_name(name, 3, &path.child("name"), errors);
+        webhook(hook, own, &path, compiling, errors);
         if !seen.insert(name) && !name.is_empty() {
             errors.push(FieldError::duplicate(&path.child("name"), name));
         }
     }
 }
 
-fn qualified_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+/// A webhook's name is a domain of so many segments at least.
+pub(super) fn qualified_name(name: &str, segments: usize, path: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -35,48 +48,29 @@ fn qualified_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
     let problems = super::names::dns_subdomain(name);
     if !problems.is_empty() {
         errors.push(FieldError::invalid(path, name, problems.join(",")));
-    } else if name.split('.').count() < 3 {
-        errors.push(FieldError::invalid(
-            path,
-            name,
-            "should be a domain with at least three segments separated by dots",
-        ));
+    } else if name.split('.').count() < segments {
+        let count = if segments == 3 { "three" } else { "two" };
+        let words = format!("should be a domain with at least {count} segments separated by dots");
+        errors.push(FieldError::invalid(path, name, words));
     }
 }
 
-fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
-    for (index, one) in list(hook, "rules").iter().enumerate() {
-        let rules = path.child("rules");
-        rule(one, &rules.index(index), errors);
-    }
-    one_of(hook, "failurePolicy", &["Fail", "Ignore"], path, errors);
-    one_of(hook, "matchPolicy", &["Equivalent", "Exact"], path, errors);
-    let (effects, at) = (["None", "NoneOnDryRun"], path.child("sideEffects"));
-    match hook["sideEffects"].as_str() {
-        None => errors.push(FieldError::required(&at, "must specify one of None, NoneOnDryRun")),
-        Some(given) if effects.contains(&given) => {}
-        Some(given) => errors.push(FieldError::not_supported(&at, given, &effects)),
-    }
-    if let Some(seconds) = hook["timeoutSeconds"].as_i64().filter(|seconds| !(1..=30).contains(seconds)) {
-        let why = "the timeout value must be between 1 and 30 seconds";
-        errors.push(FieldError::invalid(&path.child("timeoutSeconds"), seconds, why));
-    }
-    for selector in ["namespaceSelector", "objectSelector"] {
-        label_selector(&hook[selector], &path.child(selector), errors);
-    }
-    if mutating {
-        one_of(hook, "reinvocationPolicy", &["IfNeeded", "Never"], path, errors);
-    }
+fn webhook(hook: &Value, own: &[Fact], path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
+    judge(own, hook, None, path, errors);
     client(&hook["clientConfig"], &path.child("clientConfig"), errors);
     conditions(hook, &Declarations::admission(), path, compiling, errors);
     review_versions(hook, &path.child("admissionReviewVersions"), errors);
 }
 
-/// Versions of reviews that a webhook takes: one that is spoken here among them.
 fn review_versions(hook: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let given: Vec<&str> = list(hook, "admissionReviewVersions").iter().filter_map(Value::as_str).collect();
+    spoken_versions(&hook["admissionReviewVersions"], &["v1", "v1beta1"], path, errors);
+}
+
+/// Versions that a webhook takes: one that is spoken here among them.
+pub(super) fn spoken_versions(all: &Value, spoken: &[&str], path: &Path<'_>, errors: &mut Errors) {
+    let given: Vec<&str> = all.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if given.is_empty() {
-        errors.push(FieldError::required(path, "must specify one of v1, v1beta1"));
+        errors.push(FieldError::required(path, format!("must specify one of {}", spoken.join(", "))));
         return;
     }
     let mut seen = HashSet::new();
@@ -87,19 +81,13 @@ fn review_versions(hook: &Value, path: &Path<'_>, errors: &mut Errors) {
             super::invalid_each(errors, &path.index(index), one, super::names::dns_1035_label(one));
         }
     }
-    if !given.iter().any(|one| matches!(*one, "v1" | "v1beta1")) {
-        let shown = hook["admissionReviewVersions"].clone();
-        errors.push(FieldError::invalid(path, shown, "must include at least one of v1, v1beta1"));
+    if !given.iter().any(|one| spoken.contains(one)) {
+        let words = format!("must include at least one of {}", spoken.join(", "));
+        errors.push(FieldError::invalid(path, all.clone(), words));
     }
 }
 
-fn one_of(from: &Value, field: &str, supported: &[&str], path: &Path<'_>, errors: &mut Errors) {
-    if let Some(value) = from[field].as_str().filter(|value| !supported.contains(value)) {
-        errors.push(FieldError::not_supported(&path.child(field), value, supported));
-    }
-}
-
-fn client(client: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn client(client: &Value, path: &Path<'_>, errors: &mut Errors) {
     let url = client["url"].as_str();
     if url.is_some() == client["service"].is_object() {
         errors.push(FieldError::required(path, "exactly one of url or service is required"));
@@ -110,24 +98,15 @@ fn client(client: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     let service = &client["service"];
     if service.is_object() {
-        // kube-apiserver takes the one for the other here.
-        for (field, told) in [("namespace", "name"), ("name", "namespace")] {
-            if text(service, field).is_empty() {
-                let at = path.child("service");
-                errors.push(FieldError::required(&at.child(told), ""));
-            }
-        }
-        let at = path.child("service");
-        if let Some(port) = service["port"].as_i64().filter(|port| !(1..=65535).contains(port)) {
-            let why = "port is not valid: must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(&at.child("port"), port, why));
-        }
-        service_path(service, &at.child("path"), errors);
+        // kube-apiserver takes the name for the namespace here, and the namespace for the name.
+        let own = facts::ADMISSIONREGISTRATION_V1_SERVICE_REFERENCE;
+        judge(own, service, None, &path.child("service"), errors);
     }
 }
 
-fn service_path(service: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let Some(given) = service["path"].as_str() else { return };
+/// The path that a service is asked at.
+pub(super) fn service_path(given: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let given = given.as_str().unwrap_or_default();
     if given == "/" || given.is_empty() {
         return;
     }
@@ -205,7 +184,7 @@ fn web_hook_url(url: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// One `rules` entry.
-fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn rule(rule: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let missing = |field: &str| is_empty(&rule[field]);
     let wild = |field: &str| list(rule, field).len() > 1 && list(rule, field).iter().any(|one| one == "*");
     for (field, words) in
@@ -228,7 +207,7 @@ fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
     }
     rule_resources(rule, &path.child("resources"), errors);
-    one_of(rule, "scope", &["*", "Cluster", "Namespaced"], path, errors);
+    judge(facts::ADMISSIONREGISTRATION_V1_RULE_WITH_OPERATIONS, rule, None, path, errors);
 }
 
 /// Resources and their parts: nothing said twice.
@@ -276,25 +255,11 @@ fn rule_resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
 /// The most variables, or validations, of one policy: each is compiled when the policy is written, and when it is first needed.
 const MOST_EXPRESSIONS: usize = 1_000;
 
-const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-
 /// A ValidatingAdmissionPolicy.
 pub(crate) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let mut names = PolicyNames::of(spec);
-    one_of(spec, "failurePolicy", &["Fail", "Ignore"], &path, errors);
-    if spec["paramKind"].is_object() {
-        parameter_kind(&spec["paramKind"], &path.child("paramKind"), errors);
-    }
-    let constraints = path.child("matchConstraints");
-    if !spec["matchConstraints"].is_object() {
-        errors.push(FieldError::required(&constraints, ""));
-    } else {
-        if is_empty(&spec["matchConstraints"]["resourceRules"]) {
-            errors.push(FieldError::required(&constraints.child("resourceRules"), ""));
-        }
-        resources(&spec["matchConstraints"], &constraints, errors);
-    }
+    judge(facts::ADMISSIONREGISTRATION_V1_VALIDATING_ADMISSION_POLICY_SPEC, spec, None, &path, errors);
     conditions(spec, &names.now(), &path, compiling, errors);
     let too_many = |field: &str| list(spec, field).len() > MOST_EXPRESSIONS;
     if let Some(field) = ["variables", "validations"].into_iter().find(|field| too_many(field)) {
@@ -357,7 +322,8 @@ pub(crate) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
     }
 }
 
-fn parameter_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// The kind of a policy's parameters.
+pub(super) fn parameter_kind(kind: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (version, at) = (text(kind, "apiVersion"), path.child("apiVersion"));
     match version.matches('/').count() {
         _ if version.is_empty() => errors.push(FieldError::required(&at, "")),
@@ -443,69 +409,42 @@ fn validation(
         let at = path.child("messageExpression");
         expression(text(one, "messageExpression"), names, Expected::Text, &at, compiling, errors);
     }
-    one_of(one, "reason", &REASONS, path, errors);
+    judge(facts::ADMISSIONREGISTRATION_V1_VALIDATION, one, None, path, errors);
 }
 
-fn resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
-    one_of(resources, "matchPolicy", &["Equivalent", "Exact"], path, errors);
-    for selector in ["namespaceSelector", "objectSelector"] {
-        label_selector(&resources[selector], &path.child(selector), errors);
-    }
-    for field in ["resourceRules", "excludeResourceRules"] {
-        let all = path.child(field);
-        for (index, one) in list(resources, field).iter().enumerate() {
-            let entry = all.index(index);
-            let (given, at) = (list(one, "resourceNames"), entry.child("resourceNames"));
-            let mut seen = HashSet::new();
-            for (index, name) in given.iter().filter_map(Value::as_str).enumerate() {
-                super::invalid_each(errors, &at.index(index), name, super::names::path_segment(name));
-                if !seen.insert(name) {
-                    errors.push(FieldError::duplicate(&at.index(index), name));
-                }
-            }
-            rule(one, &entry, errors);
+/// A rule that may name objects, each once.
+pub(super) fn named_rule(one: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (given, at) = (list(one, "resourceNames"), path.child("resourceNames"));
+    let mut seen = HashSet::new();
+    for (index, name) in given.iter().filter_map(Value::as_str).enumerate() {
+        super::invalid_each(errors, &at.index(index), name, super::names::path_segment(name));
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&at.index(index), name));
         }
     }
+    rule(one, old, path, errors);
 }
 
-/// A ValidatingAdmissionPolicyBinding.
-pub(crate) fn binding(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let (policy, at) = (text(spec, "policyName"), path.child("policyName"));
-    if policy.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else {
-        super::invalid_each(errors, &at, policy, super::names::dns_subdomain(policy));
-    }
-    let reference = &spec["paramRef"];
-    if reference.is_object() {
-        parameters(reference, &path.child("paramRef"), errors);
-    }
-    if spec["matchResources"].is_object() {
-        resources(&spec["matchResources"], &path.child("matchResources"), errors);
-    }
-    let at = path.child("validationActions");
-    let actions: Vec<&str> = list(spec, "validationActions").iter().filter_map(Value::as_str).collect();
-    if actions.is_empty() {
-        errors.push(FieldError::required(&at, "at least one validation action is required"));
-    }
+/// What is done about what a policy refuses.
+pub(super) fn actions(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    const KNOWN: [&str; 3] = ["Audit", "Deny", "Warn"];
     let mut seen = HashSet::new();
-    for (index, action) in actions.iter().enumerate() {
-        if !["Audit", "Deny", "Warn"].contains(action) {
-            errors.push(FieldError::not_supported(&at.index(index), *action, &["Audit", "Deny", "Warn"]));
+    for (index, action) in all.as_array().into_iter().flatten().filter_map(Value::as_str).enumerate() {
+        if !KNOWN.contains(&action) {
+            errors.push(FieldError::not_supported(&path.index(index), action, &KNOWN));
         }
         if !seen.insert(action) {
-            errors.push(FieldError::duplicate(&at.index(index), *action));
+            errors.push(FieldError::duplicate(&path.index(index), action));
         }
     }
-    if actions.contains(&"Deny") && actions.contains(&"Warn") {
+    if seen.contains("Deny") && seen.contains("Warn") {
         let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
-        errors.push(FieldError::invalid(&at, spec["validationActions"].clone(), why));
+        errors.push(FieldError::invalid(path, all.clone(), why));
     }
 }
 
 /// Which objects a binding's parameters are.
-fn parameters(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn parameters(reference: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let name = text(reference, "name");
     let selects = reference["selector"].is_object();
     if !name.is_empty() {
@@ -522,10 +461,6 @@ fn parameters(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
     if name.is_empty() && !selects {
         errors.push(FieldError::required(path, "one of name or selector must be specified"));
-    }
-    match text(reference, "parameterNotFoundAction") {
-        "" => errors.push(FieldError::required(&path.child("parameterNotFoundAction"), "")),
-        _ => one_of(reference, "parameterNotFoundAction", &["Deny", "Allow"], path, errors),
     }
 }
 

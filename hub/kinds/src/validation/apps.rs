@@ -8,10 +8,7 @@ use karmada_schema::{FieldError, Shown, go_json};
 use serde_json::{Value, json};
 
 use super::selector::{self, is_blank, is_right, label_selector, matches};
-use super::{
-    Errors, at_most_all, immutable, int_or_percent, invalid_each, is_empty, list, names, non_negative,
-    one_of, pod, text,
-};
+use super::{Errors, facts, invalid_each, judge, list, names, pod, text};
 
 const SPEC: &str = "spec";
 
@@ -86,22 +83,18 @@ fn selected_template(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn deployment(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    non_negative(spec, "replicas", &path, errors);
-    required_selector(spec, &path, "deployment", errors);
-    selected_template(spec, &path, errors);
-    strategy(&spec["strategy"], &path.child("strategy"), errors);
-    for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
-        non_negative(spec, field, &path, errors);
-    }
+/// What a deployment or a replica set selects, and makes its Pods of.
+pub(super) fn replicas(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    required_selector(spec, path, "deployment", errors);
+    selected_template(spec, path, errors);
+}
+
+/// No progress is told of before a Pod could count.
+pub(super) fn deadline(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
     if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64().filter(|deadline| *deadline <= ready) {
         let detail = "must be greater than minReadySeconds";
         errors.push(FieldError::invalid(&path.child("progressDeadlineSeconds"), deadline, detail));
-    }
-    if let Some(old) = old {
-        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
     }
 }
 
@@ -137,7 +130,8 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// How Pods are replaced.
+pub(super) fn strategy(strategy: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let rolling = &strategy["rollingUpdate"];
     let at = path.child("rollingUpdate");
     match text(strategy, "type") {
@@ -147,16 +141,7 @@ fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         "Recreate" => {}
         "RollingUpdate" => {
-            int_or_percent(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
-            int_or_percent(&rolling["maxSurge"], &at.child("maxSurge"), errors);
-            if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
-                errors.push(FieldError::invalid(
-                    &at.child("maxUnavailable"),
-                    rolling["maxUnavailable"].clone(),
-                    "may not be 0 when `maxSurge` is 0",
-                ));
-            }
-            at_most_all(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
+            judge(facts::APPS_V1_ROLLING_UPDATE_DEPLOYMENT, rolling, None, &at, errors);
         }
         _ => errors.push(FieldError::not_supported(
             path,
@@ -166,61 +151,52 @@ fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn replica_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    non_negative(spec, "replicas", &path, errors);
-    non_negative(spec, "minReadySeconds", &path, errors);
-    required_selector(spec, &path, "deployment", errors);
-    selected_template(spec, &path, errors);
-    if let Some(old) = old {
-        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
+/// One Pod or another makes way for a new one.
+pub(super) fn makes_way(rolling: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (fewer, more) = (&rolling["maxUnavailable"], &rolling["maxSurge"]);
+    if is_zero(fewer) && is_zero(more) {
+        let detail = "may not be 0 when `maxSurge` is 0";
+        errors.push(FieldError::invalid(&path.child("maxUnavailable"), fewer.clone(), detail));
     }
 }
 
-pub(crate) fn replication_controller(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    non_negative(spec, "minReadySeconds", &path, errors);
-    if is_empty(&spec["selector"]) {
-        errors.push(FieldError::required(&path.child("selector"), ""));
+/// What a replication controller makes its Pods of.
+pub(super) fn controlled(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if !spec["template"].is_null() {
+        let spec = json!({"selector": {"matchLabels": spec["selector"]}, "template": spec["template"]});
+        template(&spec, path, "ReplicationController", errors);
     }
-    non_negative(spec, "replicas", &path, errors);
-    if spec["template"].is_null() {
-        errors.push(FieldError::required(&path.child("template"), ""));
-        return;
-    }
-    let selector = json!({"selector": {"matchLabels": spec["selector"]}, "template": spec["template"]});
-    template(&selector, &path, "ReplicationController", errors);
 }
 
-pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    let policy = text(spec, "podManagementPolicy");
-    if !matches!(policy, "OrderedReady" | "Parallel") {
-        let detail = "must be 'OrderedReady' or 'Parallel'";
-        errors.push(FieldError::invalid(&path.child("podManagementPolicy"), policy, detail));
-    }
-    update_strategy(&spec["updateStrategy"], &path.child("updateStrategy"), errors);
-    let retention = &spec["persistentVolumeClaimRetentionPolicy"];
-    let at = path.child("persistentVolumeClaimRetentionPolicy");
-    if retention.is_object() {
-        one_of(retention, "whenDeleted", &["Retain", "Delete"], &at, errors);
-        one_of(retention, "whenScaled", &["Retain", "Delete"], &at, errors);
-    }
+/// Claims that are made for each Pod. On a change they are only held against those before.
+pub(super) fn new_claims(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("volumeClaimTemplates");
-    // On a change they are only held against those before.
     let claims = if old.is_none() { list(spec, "volumeClaimTemplates") } else { &[] };
     for (index, claim) in claims.iter().enumerate() {
         super::core::claim_spec(&claim["spec"], &at.index(index).child("spec"), errors);
     }
-    non_negative(spec, "replicas", &path, errors);
-    non_negative(spec, "minReadySeconds", &path, errors);
-    non_negative(&spec["ordinals"], "start", &path.child("ordinals"), errors);
+}
+
+/// What a stateful set selects, and makes its Pods of.
+pub(super) fn stateful(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let service = text(spec, "serviceName");
     if old.is_none() && !service.is_empty() {
         invalid_each(errors, &path.child("serviceName"), service, names::dns_label(service));
     }
-    required_selector(spec, &path, "statefulset", errors);
-    // The claims' volumes are made by the controller: the template may mount them.
+    required_selector(spec, path, "statefulset", errors);
+    if is_right(&spec["selector"]) {
+        template(&with_claims(spec), path, "StatefulSet", errors);
+    } else {
+        errors.push(FieldError::invalid(&path.child("selector"), selector::shown(&spec["selector"]), ""));
+        restarts(spec, "StatefulSet", path, errors);
+    }
+    if let Some(old) = old {
+        stateful_set_update(spec, old, path, errors);
+    }
+}
+
+/// The claims' volumes are made by the controller: the template may mount them.
+fn with_claims(spec: &Value) -> Value {
     let mut whole = spec.clone();
     let claims: Vec<Value> = list(spec, "volumeClaimTemplates")
         .iter()
@@ -241,15 +217,7 @@ pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, errors: &mut Errors
             }
         }
     }
-    if is_right(&spec["selector"]) {
-        template(&whole, &path, "StatefulSet", errors);
-    } else {
-        errors.push(FieldError::invalid(&path.child("selector"), selector::shown(&spec["selector"]), ""));
-        restarts(spec, "StatefulSet", &path, errors);
-    }
-    if let Some(old) = old {
-        stateful_set_update(spec, &old[SPEC], &path, errors);
-    }
+    whole
 }
 
 fn stateful_set_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -275,7 +243,8 @@ fn stateful_set_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// How Pods that are called one after another are replaced.
+pub(super) fn update_strategy(strategy: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let rolling = &strategy["rollingUpdate"];
     let at = path.child("rollingUpdate");
     match text(strategy, "type") {
@@ -290,9 +259,7 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
         )),
         "OnDelete" => {}
         "RollingUpdate" => {
-            non_negative(rolling, "partition", &at, errors);
-            int_or_percent(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
-            at_most_all(&rolling["maxUnavailable"], &at.child("maxUnavailable"), errors);
+            judge(facts::APPS_V1_ROLLING_UPDATE_STATEFUL_SET_STRATEGY, rolling, None, &at, errors);
         }
         "" => errors.push(FieldError::required(path, "")),
         _ => {
@@ -305,31 +272,25 @@ fn update_strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn daemon_set(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new[SPEC], Path::field(SPEC));
-    if let Some(old) = old {
-        immutable(&spec["selector"], &old[SPEC]["selector"], &path.child("selector"), errors);
-    }
-    label_selector(&spec["selector"], &path.child("selector"), errors);
-    template(spec, &path, "DaemonSet", errors);
-    non_negative(spec, "minReadySeconds", &path, errors);
-    non_negative(spec, "revisionHistoryLimit", &path, errors);
-    let (strategy, at) = (&spec["updateStrategy"], path.child("updateStrategy"));
+/// What a daemon set makes its Pods of.
+pub(super) fn one_on_each_node(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    template(spec, path, "DaemonSet", errors);
+}
+
+/// How the Pods of nodes are replaced.
+pub(super) fn daemon_strategy(strategy: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     match text(strategy, "type") {
         "OnDelete" => {}
-        "RollingUpdate" => daemon_rolling(&strategy["rollingUpdate"], &at.child("rollingUpdate"), errors),
+        "RollingUpdate" => daemon_rolling(&strategy["rollingUpdate"], &path.child("rollingUpdate"), errors),
         _ => {
             let known = ["RollingUpdate", "OnDelete"];
-            errors.push(FieldError::not_supported(&at, shown(strategy, "DaemonSet"), &known));
+            errors.push(FieldError::not_supported(path, shown(strategy, "DaemonSet"), &known));
         }
     }
 }
 
 fn daemon_rolling(rolling: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for field in ["maxUnavailable", "maxSurge"] {
-        int_or_percent(&rolling[field], &path.child(field), errors);
-        at_most_all(&rolling[field], &path.child(field), errors);
-    }
+    judge(facts::APPS_V1_ROLLING_UPDATE_DAEMON_SET, rolling, None, path, errors);
     match (is_zero(&rolling["maxUnavailable"]), is_zero(&rolling["maxSurge"])) {
         (true, true) => {
             errors

@@ -1,11 +1,11 @@
 //! Horizontal Pod autoscalers: bounds, targets, metrics, behaviour.
 
+use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
 use karmada_schema::path::Path;
-use karmada_schema::quantity::Quantity;
 use serde_json::Value;
 
-use super::{Errors, invalid_each, list, names, non_negative, text};
+use super::{Errors, facts, judge, list, text};
 
 /// An autoscaler of either version; v1 is judged as v2 has it.
 pub(crate) fn of_any_version(new: &Value, old: Option<&Value>, errors: &mut Errors) {
@@ -16,84 +16,59 @@ pub(crate) fn of_any_version(new: &Value, old: Option<&Value>, errors: &mut Erro
         }
         object
     };
-    horizontal_pod_autoscaler(&whole(new), old.map(whole).as_ref(), errors);
+    let (new, old) = (whole(new), old.map(whole));
+    judge(facts::AUTOSCALING_V2_HORIZONTAL_POD_AUTOSCALER, &new, old.as_ref(), &Path::ROOT, errors);
 }
 
-/// What is counted is not below nothing.
-pub(crate) fn status(new: &Value, errors: &mut Errors) {
-    for field in ["currentReplicas", "desiredReplicas"] {
-        non_negative(&new["status"], field, &Path::field("status"), errors);
-    }
-}
-
-fn horizontal_pod_autoscaler(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let (minimum, maximum) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
-    if let Some(minimum) = minimum.filter(|minimum| *minimum < 1) {
-        let detail = "must be greater than or equal to 1";
-        errors.push(FieldError::invalid(&path.child("minReplicas"), minimum, detail));
-    }
-    if maximum == 0 {
-        let detail = "must be set and greater than 0";
-        errors.push(FieldError::required(&path.child("maxReplicas"), detail));
-    } else if maximum < 0 {
-        errors.push(FieldError::invalid(
-            &path.child("maxReplicas"),
-            maximum,
-            "must be greater than or equal to 1",
-        ));
-    }
-    if minimum.is_some_and(|minimum| maximum < minimum) {
-        let detail = "must be greater than or equal to `minReplicas`";
-        errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, detail));
-    }
-    let target = path.child("scaleTargetRef");
-    reference(&spec["scaleTargetRef"], &target, errors);
-    // What was let in before the rule stays.
-    let was_wrong = old.is_some_and(|old| {
-        let mut before = Errors::new();
-        target_version(&old["spec"]["scaleTargetRef"], &target, &mut before);
-        !before.is_empty()
-    });
-    if !was_wrong {
-        target_version(&spec["scaleTargetRef"], &target, errors);
-    }
-    metrics(spec, minimum, &path.child("metrics"), errors);
-    let behavior = path.child("behavior");
-    for direction in ["scaleUp", "scaleDown"] {
-        rules(&spec["behavior"][direction], &behavior.child(direction), errors);
-    }
-}
-
-fn reference(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for field in ["kind", "name"] {
-        let value = text(reference, field);
-        if value.is_empty() {
-            errors.push(FieldError::required(&path.child(field), ""));
-        } else {
-            invalid_each(errors, &path.child(field), value, names::path_segment(value));
+/// An autoscaler over a fleet: as one of a cluster, of which nothing outside of the clusters is measured.
+pub(crate) fn federated(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    judge(facts::AUTOSCALING_V2_HORIZONTAL_POD_AUTOSCALER, new, old, &Path::ROOT, errors);
+    const KNOWN: [&str; 4] = ["ContainerResource", "Object", "Pods", "Resource"];
+    let spec = Path::field("spec");
+    let metrics = spec.child("metrics");
+    for (index, metric) in list(&new["spec"], "metrics").iter().enumerate() {
+        let kind = text(metric, "type");
+        if kind == "External" {
+            errors.push(FieldError::not_supported(&metrics.index(index).child("type"), kind, &KNOWN));
         }
     }
 }
 
-/// A target outside the core group names its group.
-fn target_version(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (version, core) = (text(reference, "apiVersion"), text(reference, "kind") == "ReplicationController");
-    if !version.contains('/') && !core {
-        let detail = "apiVersion must specify API group";
-        errors.push(FieldError::invalid(&path.child("apiVersion"), version, detail));
+/// What is counted is not below nothing.
+pub(crate) fn status(new: &Value, errors: &mut Errors) {
+    judge(facts::AUTOSCALING_V2_HORIZONTAL_POD_AUTOSCALER_STATUS, new, None, &Path::ROOT, errors);
+}
+
+/// No more at least than at most.
+pub(super) fn bounds(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (minimum, maximum) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
+    if minimum.is_some_and(|minimum| maximum < minimum) {
+        let detail = "must be greater than or equal to `minReplicas`";
+        errors.push(FieldError::invalid(&path.child("maxReplicas"), maximum, detail));
     }
 }
 
-fn metrics(spec: &Value, minimum: Option<i64>, path: &Path<'_>, errors: &mut Errors) {
-    let all = list(spec, "metrics");
+/// A target outside the core group names its group. What was let in before the rule stays.
+pub(super) fn target_version(new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let is_wrong = |reference: &Value| {
+        !text(reference, "apiVersion").contains('/') && text(reference, "kind") != "ReplicationController"
+    };
+    if is_wrong(new) && !old.is_some_and(is_wrong) {
+        let detail = "apiVersion must specify API group";
+        errors.push(FieldError::invalid(&path.child("apiVersion"), text(new, "apiVersion"), detail));
+    }
+}
+
+/// What is measured; nothing at all can be told from some of it alone.
+pub(super) fn metrics(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (all, path) = (list(spec, "metrics"), path.child("metrics"));
     for (index, one) in all.iter().enumerate() {
         metric(one, &path.index(index), errors);
     }
-    if minimum == Some(0) && !all.iter().any(|one| matches!(text(one, "type"), "Object" | "External")) {
+    if spec["minReplicas"] == 0 && !all.iter().any(|one| matches!(text(one, "type"), "Object" | "External")) {
         let detail =
             "must specify at least one Object or External metric to support scaling to zero replicas";
-        errors.push(FieldError::forbidden(path, detail));
+        errors.push(FieldError::forbidden(&path, detail));
     }
 }
 
@@ -140,146 +115,54 @@ fn metric(metric: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let own = match kind {
+        "resource" => facts::AUTOSCALING_V2_RESOURCE_METRIC_SOURCE,
+        "containerResource" => facts::AUTOSCALING_V2_CONTAINER_RESOURCE_METRIC_SOURCE,
+        "object" => facts::AUTOSCALING_V2_OBJECT_METRIC_SOURCE,
+        // What is outside of the cluster is told as Pods are.
+        _ => facts::AUTOSCALING_V2_PODS_METRIC_SOURCE,
+    };
+    judge(own, source, None, path, errors);
     let (target, at) = (&source["target"], path.child("target"));
-    match kind {
-        "resource" | "containerResource" => {
-            if text(source, "name").is_empty() {
-                errors.push(FieldError::required(&path.child("name"), "must specify a resource name"));
-            }
-            if kind == "containerResource" {
-                container(source, path, errors);
-            }
-            self::target(target, &at, errors);
-            match (target["averageUtilization"].is_number(), !target["averageValue"].is_null()) {
-                (false, false) => errors.push(FieldError::required(
-                    &at.child("averageUtilization"),
-                    "must set either a target raw value or a target utilization",
-                )),
-                (true, true) => errors.push(FieldError::forbidden(
-                    &at.child("averageValue"),
-                    "may not set both a target raw value and a target utilization",
-                )),
-                _ => {}
-            }
+    let (value, average) = (!target["value"].is_null(), !target["averageValue"].is_null());
+    let share = target["averageUtilization"].is_number();
+    let mut missing = |field: &str, detail: &str| errors.push(FieldError::required(&at.child(field), detail));
+    let (field, detail) = match kind {
+        "resource" | "containerResource" if !share && !average => {
+            let detail = "must set either a target raw value or a target utilization";
+            return missing("averageUtilization", detail);
         }
-        _ => {
-            if kind == "object" {
-                reference(&source["describedObject"], &path.child("describedObject"), errors);
-            }
-            identifier(&source["metric"], &path.child("metric"), errors);
-            self::target(target, &at, errors);
-            let (value, average) = (!target["value"].is_null(), !target["averageValue"].is_null());
-            match kind {
-                "object" if !value && !average => {
-                    let detail = "must set either a target value or averageValue";
-                    errors.push(FieldError::required(&at.child("averageValue"), detail));
-                }
-                "external" if !value && !average => {
-                    let detail = "must set either a target value for metric or a per-pod target";
-                    errors.push(FieldError::required(&at.child("averageValue"), detail));
-                }
-                "external" if value && average => {
-                    let detail = "may not set both a target value for metric and a per-pod target";
-                    errors.push(FieldError::forbidden(&at.child("value"), detail));
-                }
-                "pods" if !average => {
-                    let detail = "must specify a positive target averageValue";
-                    errors.push(FieldError::required(&at.child("averageValue"), detail));
-                }
-                _ => {}
-            }
+        "resource" | "containerResource" if share && average => {
+            ("averageValue", "may not set both a target raw value and a target utilization")
         }
+        "object" if !value && !average => {
+            return missing("averageValue", "must set either a target value or averageValue");
+        }
+        "external" if !value && !average => {
+            let detail = "must set either a target value for metric or a per-pod target";
+            return missing("averageValue", detail);
+        }
+        "external" if value && average => {
+            ("value", "may not set both a target value for metric and a per-pod target")
+        }
+        "pods" if !average => {
+            return missing("averageValue", "must specify a positive target averageValue");
+        }
+        _ => return,
+    };
+    errors.push(FieldError::forbidden(&at.child(field), detail));
+}
+
+/// An amount above nothing.
+pub(super) fn positive(amount: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if Quantity::from_value(amount).is_none_or(|amount| amount.nanos() <= 0) {
+        errors.push(FieldError::invalid(path, amount.clone(), "must be positive"));
     }
 }
 
-/// The container, and the resource of it, that is counted.
-fn container(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (name, container) = (text(source, "name"), text(source, "container"));
-    if !name.is_empty() {
-        super::resources::container_resource(name, &path.child("name"), errors);
-    }
-    let at = path.child("container");
-    if container.is_empty() {
-        errors.push(FieldError::required(&at, "must specify a container"));
-    } else {
-        invalid_each(errors, &at, container, names::dns_label(container));
-    }
-}
-
-fn identifier(metric: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let name = text(metric, "name");
-    if name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), "must specify a metric name"));
-    } else {
-        invalid_each(errors, &path.child("name"), name, names::path_segment(name));
-    }
-}
-
-fn is_positive(value: &Value) -> bool {
-    Quantity::from_value(value).is_some_and(|quantity| quantity.nanos() > 0)
-}
-
-fn target(target: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let kind = text(target, "type");
-    if kind.is_empty() {
-        errors.push(FieldError::required(&path.child("type"), "must specify a metric target type"));
-    }
-    if !matches!(kind, "Utilization" | "Value" | "AverageValue") {
-        let detail = "must be either Utilization, Value, or AverageValue";
-        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
-    }
-    for field in ["value", "averageValue"] {
-        if !target[field].is_null() && !is_positive(&target[field]) {
-            errors.push(FieldError::invalid(&path.child(field), target[field].clone(), "must be positive"));
-        }
-    }
-    if let Some(share) = target["averageUtilization"].as_i64().filter(|share| *share < 1) {
-        errors.push(FieldError::invalid(&path.child("averageUtilization"), share, "must be greater than 0"));
-    }
-}
-
-fn rules(rules: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
-    const TYPES: [&str; 2] = ["Percent", "Pods"];
-    if !rules.is_object() {
-        return;
-    }
-    let window = path.child("stabilizationWindowSeconds");
-    match rules["stabilizationWindowSeconds"].as_i64() {
-        Some(seconds) if seconds < 0 => {
-            errors.push(FieldError::invalid(&window, seconds, "must be greater than or equal to zero"));
-        }
-        Some(seconds) if seconds > 3600 => {
-            errors.push(FieldError::invalid(&window, seconds, "must be less than or equal to 3600"));
-        }
-        _ => {}
-    }
-    if let Some(policy) = rules["selectPolicy"].as_str().filter(|policy| !POLICIES.contains(policy)) {
-        errors.push(FieldError::not_supported(&path.child("selectPolicy"), policy, &POLICIES));
-    }
-    let (all, at) = (list(rules, "policies"), path.child("policies"));
-    if all.is_empty() {
-        errors.push(FieldError::required(&at, "must specify at least one Policy"));
-    }
-    for (index, policy) in all.iter().enumerate() {
-        let at = at.index(index);
-        let kind = text(policy, "type");
-        if !TYPES.contains(&kind) {
-            errors.push(FieldError::not_supported(&at.child("type"), kind, &TYPES));
-        }
-        for field in ["value", "periodSeconds"] {
-            let number = policy[field].as_i64().unwrap_or(0);
-            if number <= 0 {
-                errors.push(FieldError::invalid(&at.child(field), number, "must be greater than zero"));
-            } else if field == "periodSeconds" && number > 1800 {
-                let detail = "must be less than or equal to 1800";
-                errors.push(FieldError::invalid(&at.child(field), number, detail));
-            }
-        }
-    }
-    let tolerance = &rules["tolerance"];
-    if Quantity::from_value(tolerance).is_some_and(|tolerance| tolerance.nanos() < 0) {
-        let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(&path.child("tolerance"), tolerance.clone(), detail));
+/// How far what is measured may be off before anything is done.
+pub(super) fn tolerance(amount: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if Quantity::from_value(amount).is_some_and(|amount| amount.nanos() < 0) {
+        errors.push(FieldError::invalid(path, amount.clone(), "must be greater than or equal to 0"));
     }
 }

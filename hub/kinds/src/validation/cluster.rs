@@ -9,31 +9,21 @@ use karmada_schema::{FieldError, Shown, go_json};
 use serde_json::{Value, json};
 
 use super::metadata::labels;
-use super::{Errors, immutable, invalid_each, list, names, resources, text};
+use super::{Errors, facts, invalid_each, judge, list, names, resources, text};
 
-pub(crate) fn runtime_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let handler = text(new, "handler");
-    if handler.is_empty() {
-        errors.push(FieldError::required(&Path::field("handler"), ""));
-    } else {
-        invalid_each(errors, &Path::field("handler"), handler, names::dns_label(handler));
-    }
-    if new["overhead"].is_object() {
-        let limits = serde_json::json!({"limits": new["overhead"]["podFixed"]});
-        resources::requirements(&limits, &Path::field("overhead"), errors);
-    }
-    if new["scheduling"].is_object() {
-        let path = Path::field("scheduling");
-        labels(&new["scheduling"]["nodeSelector"], &path.child("nodeSelector"), errors);
-        tolerations_of_class(&new["scheduling"], &path.child("tolerations"), errors);
-    }
-    if let Some(old) = old {
-        immutable(&new["handler"], &old["handler"], &Path::field("handler"), errors);
-    }
+/// What Pods of the class cost beside themselves.
+pub(super) fn overhead(overhead: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    resources::requirements(&json!({"limits": overhead["podFixed"]}), path, errors);
+}
+
+/// The nodes that support the class.
+pub(super) fn nodes_of_class(scheduling: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    labels(&scheduling["nodeSelector"], &path.child("nodeSelector"), errors);
+    tolerations_of_class(scheduling, &path.child("tolerations"), errors);
 }
 
 fn tolerations_of_class(scheduling: &Value, path: &Path<'_>, errors: &mut Errors) {
-    super::scheduling::tolerations(scheduling, path, errors);
+    super::scheduling::tolerations(&scheduling["tolerations"], None, path, errors);
     let key = |one: &Value| ["key", "operator", "value", "effect"].map(|field| text(one, field).to_owned());
     let mut seen = HashSet::new();
     for (index, one) in list(scheduling, "tolerations").iter().enumerate() {
@@ -54,7 +44,7 @@ pub(crate) fn ip_address(new: &Value, old: Option<&Value>, errors: &mut Errors) 
     let path = spec.child("parentRef");
     let reference = &new["spec"]["parentRef"];
     if reference.is_object() {
-        parent(reference, &path, errors);
+        judge(facts::NETWORKING_V1_PARENT_REFERENCE, reference, None, &path, errors);
     } else {
         errors.push(FieldError::required(&path, ""));
     }
@@ -65,22 +55,6 @@ pub(crate) fn ip_address(new: &Value, old: Option<&Value>, errors: &mut Errors) 
         let shown = if reference.is_object() { shown } else { Value::Null };
         errors.push(FieldError::invalid(&path, shown, "field is immutable"));
     }
-}
-
-/// What an address was given to.
-fn parent(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let group = text(reference, "group");
-    if !group.is_empty() {
-        invalid_each(errors, &path.child("group"), group, names::dns_subdomain(group));
-    }
-    for field in ["resource", "name"] {
-        match text(reference, field) {
-            "" => errors.push(FieldError::required(&path.child(field), "")),
-            value => invalid_each(errors, &path.child(field), value, names::path_segment(value)),
-        }
-    }
-    let namespace = text(reference, "namespace");
-    invalid_each(errors, &path.child("namespace"), namespace, names::path_segment(namespace));
 }
 
 pub(crate) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors) {
@@ -139,22 +113,12 @@ pub(crate) fn api_service(new: &Value, errors: &mut Errors) {
     let (group, version) = (text(spec, "group"), text(spec, "version"));
     let wanted = format!("{version}.{group}");
     let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
-    super::only_name(new, &wanted, &detail, false, errors);
+    super::only_name(new, &wanted, &detail, errors);
     if group.is_empty() && version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(FieldError::required(&path.child("group"), detail));
     }
-    if !group.is_empty() {
-        invalid_each(errors, &path.child("group"), group, names::dns_subdomain(group));
-    }
-    invalid_each(errors, &path.child("version"), version, names::dns_1035_label(version));
-    for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
-        let value = spec[field].as_i64().unwrap_or(0);
-        if value <= 0 || value > most {
-            let detail = format!("must be positive and less than {most}");
-            errors.push(FieldError::invalid(&path.child(field), value, detail));
-        }
-    }
+    judge(facts::KUBE_AGGREGATOR_PKG_APIS_APIREGISTRATION_V1_APISERVICE_SPEC, spec, None, &path, errors);
     let (bundle, insecure) = (text(spec, "caBundle"), spec["insecureSkipTLSVerify"] == true);
     if !spec["service"].is_object() {
         if !bundle.is_empty() {
@@ -170,82 +134,31 @@ pub(crate) fn api_service(new: &Value, errors: &mut Errors) {
         return;
     }
     let at = path.child("service");
-    for field in ["namespace", "name"] {
-        if text(&spec["service"], field).is_empty() {
-            errors.push(FieldError::required(&at.child(field), ""));
-        }
-    }
-    let port = spec["service"]["port"].as_i64().unwrap_or(0);
-    if !names::port_number(port).is_empty() {
-        let detail = format!("port is not valid: {}", names::port_number(port).join(", "));
-        errors.push(FieldError::invalid(&at.child("port"), port, detail));
-    }
+    let own = facts::KUBE_AGGREGATOR_PKG_APIS_APIREGISTRATION_V1_SERVICE_REFERENCE;
+    judge(own, &spec["service"], None, &at, errors);
     if insecure && !bundle.is_empty() {
         let detail = "may not be true if caBundle is present";
         errors.push(FieldError::invalid(&path.child("insecureSkipTLSVerify"), true, detail));
     }
 }
 
-/// What a certificate may be asked for.
-const USAGES: [&str; 23] = [
-    "any",
-    "cert sign",
-    "client auth",
-    "code signing",
-    "content commitment",
-    "crl sign",
-    "data encipherment",
-    "decipher only",
-    "digital signature",
-    "email protection",
-    "encipher only",
-    "ipsec end system",
-    "ipsec tunnel",
-    "ipsec user",
-    "key agreement",
-    "key encipherment",
-    "microsoft sgc",
-    "netscape sgc",
-    "ocsp signing",
-    "s/mime",
-    "server auth",
-    "signing",
-    "timestamping",
-];
-
-pub(crate) fn certificate_request(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let request = text(spec, "request");
-    let pem = base64::engine::general_purpose::STANDARD.decode(request).unwrap_or_default();
+/// What is to be signed.
+pub(super) fn request(request: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let pem = base64::engine::general_purpose::STANDARD.decode(request.as_str().unwrap_or_default());
+    let pem = pem.unwrap_or_default();
     let text_of = String::from_utf8_lossy(&pem);
-    if !text_of.contains("-----BEGIN CERTIFICATE REQUEST-----") {
-        let detail = "PEM block type must be CERTIFICATE REQUEST";
-        errors.push(FieldError::invalid(&path.child("request"), spec["request"].clone(), detail));
+    let detail = if !text_of.contains("-----BEGIN CERTIFICATE REQUEST-----") {
+        "PEM block type must be CERTIFICATE REQUEST"
     } else if blocks(&text_of).first().is_none_or(|(_, der)| der.first() != Some(&0x30)) {
-        let detail = "asn1: structure error: tags don't match";
-        errors.push(FieldError::invalid(&path.child("request"), spec["request"].clone(), detail));
-    }
-    let usages = path.child("usages");
-    let all = list(spec, "usages");
-    if all.is_empty() {
-        errors.push(FieldError::required(&usages, ""));
-    }
-    for (index, usage) in all.iter().filter_map(Value::as_str).enumerate() {
-        if !USAGES.contains(&usage) {
-            errors.push(FieldError::not_supported(&usages.index(index), usage, &USAGES));
-        }
-    }
-    let mut seen = HashSet::new();
-    for (index, usage) in all.iter().enumerate() {
-        if !seen.insert(usage) {
-            errors.push(FieldError::duplicate(&usages.index(index), usage.clone()));
-        }
-    }
-    signer_name(text(spec, "signerName"), &path.child("signerName"), errors);
-    if let Some(seconds) = spec["expirationSeconds"].as_i64().filter(|seconds| *seconds < 600) {
-        let detail = "may not specify a duration less than 600 seconds (10 minutes)";
-        errors.push(FieldError::invalid(&path.child("expirationSeconds"), seconds, detail));
-    }
+        "asn1: structure error: tags don't match"
+    } else {
+        return;
+    };
+    errors.push(FieldError::invalid(path, request.clone(), detail));
+}
+
+/// Conditions that a new request brings.
+pub(super) fn first_conditions(new: &Value, old: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     if old.is_none() {
         conditions(new, old, errors);
     }
@@ -305,7 +218,9 @@ fn certificate(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-fn signer_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+/// Who is to sign.
+pub(super) fn signer_name(name: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let name = name.as_str().unwrap_or_default();
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -399,18 +314,14 @@ fn conditions(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn controller_revision(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if let Some(revision) = new["revision"].as_i64().filter(|revision| *revision < 0) {
-        let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(&Path::field("revision"), revision, detail));
-    }
-    let (data, path) = (&new["data"], Path::field("data"));
+/// The data of a revision: an object, for good.
+pub(super) fn revision_data(data: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     match (old, data) {
-        (Some(old), data) if *data != old["data"] => {
-            errors.push(FieldError::invalid(&path, Shown::Raw(go_json(data)), "field is immutable"));
+        (Some(old), data) if data != old => {
+            errors.push(FieldError::invalid(path, Shown::Raw(go_json(data)), "field is immutable"));
         }
         (Some(_), _) | (None, Value::Object(_)) => {}
-        (None, Value::Null) => errors.push(FieldError::required(&path, "data is mandatory")),
-        (None, _) => errors.push(FieldError::required(&path, "data must be a valid JSON object")),
+        (None, Value::Null) => errors.push(FieldError::required(path, "data is mandatory")),
+        (None, _) => errors.push(FieldError::required(path, "data must be a valid JSON object")),
     }
 }

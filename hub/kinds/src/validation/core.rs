@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use karmada_quantity::Quantity;
 use karmada_schema::path::Path;
-use karmada_schema::quantity::Quantity;
 use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
-use super::selector::label_selector;
-use super::{Errors, amount_shown, entries, immutable, invalid_each, list, names, text};
+use super::{Errors, amount_shown, entries, facts, immutable, invalid_each, judge, list, names, text};
 
 /// Secrets and ConfigMaps hold at most this many bytes.
 const MAX_DATA: usize = 1024 * 1024;
@@ -176,34 +175,23 @@ pub(super) fn claim_spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn claim(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Errors) {
-    if list(spec, "accessModes").is_empty() {
-        let at = path.child("accessModes");
-        errors.push(FieldError::required(&at, "at least 1 access mode is required"));
-    }
-    label_selector(&spec["selector"], &path.child("selector"), errors);
-    super::volume_sources::access_modes(spec, path, errors);
-    let resources = path.child("resources");
-    let storage = resources.key("storage");
-    let asked = &spec["resources"]["requests"]["storage"];
-    match Quantity::from_value(asked) {
-        None => errors.push(FieldError::required(&storage, "")),
-        Some(size) if size.nanos() <= 0 => {
-            errors.push(FieldError::invalid(&storage, amount_shown(asked), "must be greater than zero"));
-        }
-        Some(_) => {}
-    }
-    let class = text(spec, "storageClassName");
-    if !class.is_empty() {
-        invalid_each(errors, &path.child("storageClassName"), class, names::dns_subdomain(class));
-    }
-    let mode = text(spec, "volumeMode");
-    if spec["volumeMode"].is_string() && !matches!(mode, "Block" | "Filesystem") {
-        errors.push(FieldError::not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]));
-    }
+    judge(facts::CORE_V1_PERSISTENT_VOLUME_CLAIM_SPEC, spec, None, path, errors);
     data_sources(spec, groups, path, errors);
     let class = text(spec, "volumeAttributesClassName");
     if !class.is_empty() {
         invalid_each(errors, &path.child("volumeAttributesClassName"), class, names::dns_subdomain(class));
+    }
+}
+
+/// How much a claim asks for, which is told without the field between.
+pub(super) fn asked_storage(resources: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (asked, path) = (&resources["requests"]["storage"], path.key("storage"));
+    match Quantity::from_value(asked) {
+        None => errors.push(FieldError::required(&path, "")),
+        Some(size) if size.nanos() <= 0 => {
+            errors.push(FieldError::invalid(&path, amount_shown(asked), "must be greater than zero"));
+        }
+        Some(_) => {}
     }
 }
 
@@ -214,11 +202,7 @@ fn data_sources(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Erro
         if !source.is_object() {
             continue;
         }
-        for part in ["name", "kind"] {
-            if text(source, part).is_empty() {
-                errors.push(FieldError::required(&at.child(part), ""));
-            }
-        }
+        judge(facts::CORE_V1_TYPED_OBJECT_REFERENCE, source, None, &at, errors);
         let group = text(source, "apiGroup");
         if group.is_empty() && text(source, "kind") != "PersistentVolumeClaim" {
             let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
@@ -295,26 +279,6 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
     immutable(&new["spec"]["volumeMode"], &old["spec"]["volumeMode"], &Path::field("volumeMode"), errors);
 }
 
-pub(crate) fn storage_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    super::storage::provisioner(text(new, "provisioner"), &Path::field("provisioner"), errors);
-    super::storage::parameters(&new["parameters"], true, &Path::field("parameters"), errors);
-    let policy = text(new, "reclaimPolicy");
-    if !matches!(policy, "" | "Delete" | "Retain") {
-        errors.push(FieldError::not_supported(&Path::field("reclaimPolicy"), policy, &["Delete", "Retain"]));
-    }
-    const MODES: [&str; 2] = ["Immediate", "WaitForFirstConsumer"];
-    match new["volumeBindingMode"].as_str() {
-        None => errors.push(FieldError::required(&Path::field("volumeBindingMode"), "")),
-        Some(mode) if MODES.contains(&mode) => {}
-        Some(mode) => errors.push(FieldError::not_supported(&Path::field("volumeBindingMode"), mode, &MODES)),
-    }
-    topologies(new, &Path::field("allowedTopologies"), errors);
-    let Some(old) = old else { return };
-    for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-        immutable(&new[field], &old[field], &Path::field(field), errors);
-    }
-}
-
 /// A term by what it says: each key with its values.
 type Term = Vec<(String, BTreeSet<String>)>;
 
@@ -322,8 +286,8 @@ type Term = Vec<(String, BTreeSet<String>)>;
 const MOST_REPEATS: usize = 10_000;
 
 /// Where volumes of a class may be: each key of a term once, each value of a key once.
-fn topologies(new: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let terms = list(new, "allowedTopologies");
+pub(super) fn topologies(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let terms = all.as_array().map_or(&[][..], Vec::as_slice);
     // An empty term is told as a duplicate as often as there are terms: so kube-apiserver counts.
     let mut seen_terms: HashMap<Term, usize> = HashMap::from([(Term::new(), terms.len())]);
     for (index, term) in terms.iter().enumerate() {
@@ -359,10 +323,13 @@ fn topologies(new: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(crate) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+/// Of a change, only what may not change is looked at.
+pub(super) fn new_priority(new: &Value, old: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     const HIGHEST: i64 = 1_000_000_000;
+    if old.is_some() {
+        return;
+    }
     let (name, value) = (text(&new["metadata"], "name"), new["value"].as_i64().unwrap_or(0));
-    let policy = new["preemptionPolicy"].as_str();
     let known = match name {
         "system-node-critical" => Some(2 * HIGHEST + 1000),
         "system-cluster-critical" => Some(2 * HIGHEST),
@@ -377,9 +344,7 @@ pub(crate) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Erro
         None if name.starts_with("system-") => format!("{name} is not a known system priority class"),
         None => String::new(),
     };
-    if old.is_some() {
-        // Only what may not change is looked at.
-    } else if !why.is_empty() {
+    if !why.is_empty() {
         let meta = Path::field("metadata");
         let detail = format!(
             "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
@@ -389,33 +354,7 @@ pub(crate) fn priority_class(new: &Value, old: Option<&Value>, errors: &mut Erro
         let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
         errors.push(FieldError::forbidden(&Path::field("value"), detail));
     }
-    if let Some(policy) = policy.filter(|_| old.is_none()) {
+    if let Some(policy) = new["preemptionPolicy"].as_str() {
         super::scheduling::preemption(policy, &Path::field("preemptionPolicy"), errors);
-    }
-    if let Some(old) = old {
-        if new["value"] != old["value"] {
-            errors.push(FieldError::forbidden(&Path::field("value"), "may not be changed in an update."));
-        }
-        immutable(
-            &new["preemptionPolicy"],
-            &old["preemptionPolicy"],
-            &Path::field("preemptionPolicy"),
-            errors,
-        );
-    }
-}
-
-pub(crate) fn lease(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    if let Some(seconds) = spec["leaseDurationSeconds"].as_i64().filter(|seconds| *seconds <= 0) {
-        errors.push(FieldError::invalid(
-            &path.child("leaseDurationSeconds"),
-            seconds,
-            "must be greater than 0",
-        ));
-    }
-    if let Some(transitions) = spec["leaseTransitions"].as_i64().filter(|transitions| *transitions < 0) {
-        let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(&path.child("leaseTransitions"), transitions, detail));
     }
 }

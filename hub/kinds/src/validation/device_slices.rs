@@ -4,52 +4,21 @@
 
 use std::collections::HashSet;
 
+use karmada_quantity::Quantity;
 use karmada_schema::path::Path;
-use karmada_schema::quantity::Quantity;
 use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
-use super::devices::{EFFECTS, attribute_name, fits, label, once, pool_name, shown_term};
+use super::devices::{attribute_name, fits, label, once, shown_term};
 use super::scheduling::node_selector;
-use super::volume_fields::csi_driver_name;
-use super::{Errors, entries, invalid_each, list, names, text};
+use super::{Errors, entries, facts, invalid_each, judge, list, names, text};
 
 /// Devices of a slice, and fewer where more is said of one.
 const MOST: usize = 128;
 const MOST_WITH_MORE: usize = 64;
 
-pub(crate) fn resource_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    csi_driver_name(text(spec, "driver"), &path.child("driver"), errors);
-    let (pool, at) = (&spec["pool"], path.child("pool"));
-    pool_name(text(pool, "name"), &at.child("name"), errors);
-    let count = pool["resourceSliceCount"].as_i64().unwrap_or(0);
-    if count <= 0 {
-        errors.push(FieldError::invalid(&at.child("resourceSliceCount"), count, "must be greater than zero"));
-    }
-    if let Some(generation) = pool["generation"].as_i64().filter(|generation| *generation < 0) {
-        let detail = "must be greater than or equal to zero";
-        errors.push(FieldError::invalid(&at.child("generation"), generation, detail));
-    }
-    if let Some(old) = old {
-        let before = &old["spec"];
-        let fixed = [
-            (at.child("name"), &pool["name"], &before["pool"]["name"]),
-            (path.child("driver"), &spec["driver"], &before["driver"]),
-            (path.child("nodeName"), &spec["nodeName"], &before["nodeName"]),
-        ];
-        for (at, now, before) in fixed {
-            if now != before {
-                errors.push(FieldError::invalid(&at, now.clone(), "field is immutable"));
-            }
-        }
-    }
-    place_of_slice(spec, &path, errors);
-    devices(spec, old.map(|old| &old["spec"]), &path, errors);
-}
-
 /// Where the devices of a slice can be used: one way of saying it.
-fn place_of_slice(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn place_of_slice(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     const ONE: &str =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut given = Vec::new();
@@ -97,7 +66,7 @@ fn place_of_slice(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// All of them, and the counters that they draw on.
-fn devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if spec["sharedCounters"].is_array() && spec["devices"].is_array() {
         errors.push(FieldError::invalid(path, "", "only one of `sharedCounters` or `devices` is allowed"));
     }
@@ -177,16 +146,7 @@ fn taints(all: &[Value], path: &Path<'_>, errors: &mut Errors) {
         return;
     }
     for (index, one) in all.iter().enumerate() {
-        let (at, key, value) = (path.index(index), text(one, "key"), text(one, "value"));
-        invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
-        if !value.is_empty() {
-            invalid_each(errors, &at.child("value"), value, names::label_value(value));
-        }
-        match text(one, "effect") {
-            "" => errors.push(FieldError::required(&at.child("effect"), "")),
-            effect if EFFECTS.contains(&effect) => {}
-            other => errors.push(FieldError::not_supported(&at.child("effect"), other, &EFFECTS)),
-        }
+        judge(facts::RESOURCE_V1_DEVICE_TAINT, one, None, &path.index(index), errors);
     }
 }
 
@@ -266,7 +226,7 @@ fn binding(device: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 fn amount(value: &Value) -> Option<(i128, String)> {
     let quantity = Quantity::from_value(value)?;
-    Some((quantity.nanos(), quantity.canonical()))
+    Some((quantity.nanos(), quantity.to_string()))
 }
 
 /// How much of a capacity a request may take.
@@ -349,7 +309,7 @@ fn valid_range(range: &Value, default: &Amount, most: &Amount, path: &Path<'_>, 
     }
     let Some(step) = amount(&range["step"]).filter(|step| step.0 != 0) else { return };
     let first = Quantity::from_value(&range["step"])
-        .map(|written| Quantity::of_nanos(least.0 + step.0, written).canonical())
+        .map(|written| Quantity::of_nanos(least.0 + step.0, written).to_string())
         .unwrap_or_default();
     if least.0 + step.0 > most.0 {
         refuse("step", &step.1, format!("one step {first} is larger than capacity value: {}", most.1));

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::metadata::{annotations, labels};
 use super::volume_fields::csi_driver_name;
-use super::{Errors, entries, invalid_each, is_empty, list, names, text};
+use super::{Errors, entries, facts, invalid_each, is_empty, judge, list, names, text};
 
 /// Requests, constraints, selectors and configurations of one claim.
 const MOST: usize = 32;
@@ -21,7 +21,9 @@ pub(super) fn label(name: &str, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, path, name, names::dns_label(name));
 }
 
-pub(super) fn pool_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
+/// The name of a pool: names of the DNS, one below the other.
+pub(super) fn pool(name: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let name = name.as_str().unwrap_or_default();
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -304,12 +306,7 @@ fn request(request: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut
 
 /// What of devices is asked for: class, selectors, how many.
 fn wanted(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
-    let (class, at) = (text(of, "deviceClassName"), path.child("deviceClassName"));
-    if class.is_empty() {
-        errors.push(FieldError::required(&at, ""));
-    } else {
-        invalid_each(errors, &at, class, names::dns_subdomain(class));
-    }
+    judge(facts::RESOURCE_V1_EXACT_DEVICE_REQUEST, of, None, path, errors);
     selectors(of, path, compiling, errors);
     let (mode, count) = (text(of, "allocationMode"), of["count"].as_i64().unwrap_or(0));
     let at = path.child("count");
@@ -329,33 +326,19 @@ fn wanted(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Error
     }
     let at = path.child("tolerations");
     for (index, one) in list(of, "tolerations").iter().enumerate() {
-        toleration(one, &at.index(index), errors);
+        judge(facts::RESOURCE_V1_DEVICE_TOLERATION, one, None, &at.index(index), errors);
     }
 }
 
-/// What a taint of a device does.
-pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
-
-/// What taints of devices are put up with.
-fn toleration(one: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (key, value, effect) = (text(one, "key"), text(one, "value"), text(one, "effect"));
-    if !key.is_empty() {
-        invalid_each(errors, &path.child("key"), key, names::qualified_name(key));
-    }
-    let at = path.child("value");
+/// What a toleration says beside what it is of.
+pub(super) fn value_of_toleration(one: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (value, at) = (text(one, "value"), path.child("value"));
     match text(one, "operator") {
         "Exists" if !value.is_empty() => {
             errors.push(FieldError::invalid(&at, value, "must be empty for operator `Exists`"));
         }
-        "Exists" => {}
         "Equal" => invalid_each(errors, &at, value, names::label_value(value)),
-        "" => errors.push(FieldError::required(&path.child("operator"), "")),
-        other => {
-            errors.push(FieldError::not_supported(&path.child("operator"), other, &["Equal", "Exists"]));
-        }
-    }
-    if !effect.is_empty() && !EFFECTS.contains(&effect) {
-        errors.push(FieldError::not_supported(&path.child("effect"), effect, &EFFECTS));
+        _ => {}
     }
 }
 
@@ -420,11 +403,7 @@ pub(crate) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     let (users, at) = (list(status, "reservedFor"), path.child("reservedFor"));
     if fits(users, 256, &at, errors) {
         for (index, one) in users.iter().enumerate() {
-            for field in ["resource", "name", "uid"] {
-                if text(one, field).is_empty() {
-                    errors.push(FieldError::required(&at.index(index).child(field), ""));
-                }
-            }
+            judge(facts::RESOURCE_V1_RESOURCE_CLAIM_CONSUMER_REFERENCE, one, None, &at.index(index), errors);
         }
         once(users, "uid", &at, errors);
     }
@@ -436,9 +415,7 @@ pub(crate) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     let (all, of) = (list(status, "devices"), path.child("devices"));
     for (index, one) in all.iter().enumerate() {
         let at = of.index(index);
-        csi_driver_name(text(one, "driver"), &at.child("driver"), errors);
-        pool_name(text(one, "pool"), &at.child("pool"), errors);
-        label(text(one, "device"), &at.child("device"), errors);
+        judge(facts::RESOURCE_V1_ALLOCATED_DEVICE_STATUS, one, None, &at, errors);
         if !allocated.contains(&id(one)) {
             let shown = "{\"Driver\":{},\"Pool\":{},\"Device\":{},\"ShareID\":{}}".to_owned();
             let detail = "must be an allocated device in the claim";
@@ -462,8 +439,6 @@ pub(crate) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     for (index, result) in results.iter().enumerate() {
         let at = at.index(index);
         reference(text(result, "request"), &known, &at.child("request"), errors);
-        csi_driver_name(text(result, "driver"), &at.child("driver"), errors);
-        pool_name(text(result, "pool"), &at.child("pool"), errors);
-        label(text(result, "device"), &at.child("device"), errors);
+        judge(facts::RESOURCE_V1_DEVICE_REQUEST_ALLOCATION_RESULT, result, None, &at, errors);
     }
 }

@@ -6,11 +6,10 @@ use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown, go_json};
 use serde_json::Value;
 
-use super::selector::label_selector;
-use super::{Errors, at_most_all, int_or_percent};
+use super::Errors;
 
-pub(crate) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
+/// Not both how many are there, and how many may be missing.
+pub(super) fn one_bound(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         let detail = "minAvailable and maxUnavailable cannot be both set";
         let shown = format!(
@@ -20,16 +19,6 @@ pub(crate) fn pod_disruption_budget(new: &Value, errors: &mut Errors) {
             spec["maxUnavailable"],
             spec["unhealthyPodEvictionPolicy"]
         );
-        errors.push(FieldError::invalid(&path, Shown::Raw(shown), detail));
-    }
-    for field in ["minAvailable", "maxUnavailable"] {
-        int_or_percent(&spec[field], &path.child(field), errors);
-        at_most_all(&spec[field], &path.child(field), errors);
-    }
-    label_selector(&spec["selector"], &path.child("selector"), errors);
-    const POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
-    let policy = spec["unhealthyPodEvictionPolicy"].as_str();
-    if let Some(policy) = policy.filter(|policy| !POLICIES.contains(policy)) {
-        errors.push(FieldError::not_supported(&path.child("unhealthyPodEvictionPolicy"), policy, &POLICIES));
+        errors.push(FieldError::invalid(path, Shown::Raw(shown), detail));
     }
 }

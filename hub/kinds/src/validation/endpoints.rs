@@ -6,9 +6,7 @@ use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown, go_struct};
 use serde_json::Value;
 
-use super::{Errors, addresses, immutable, invalid_each, list, names, text};
-
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+use super::{Errors, addresses, facts, invalid_each, judge, list, names, text};
 
 pub(crate) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if old.is_some_and(|old| old["subsets"] == new["subsets"]) {
@@ -26,77 +24,46 @@ pub(crate) fn endpoints(new: &Value, old: Option<&Value>, errors: &mut Errors) {
             for (index, address) in all.iter().enumerate() {
                 let at = at.child(field);
                 let at = at.index(index);
-                let (ip, at_ip) = (text(address, "ip"), at.child("ip"));
-                addresses::usable(ip, &[], &at_ip, errors);
-                addresses::reachable(ip, &at_ip, errors);
-                let host = text(address, "hostname");
-                if !host.is_empty() {
-                    invalid_each(errors, &at.child("hostname"), host, names::dns_label(host));
-                }
-                if let Some(node) = address["nodeName"].as_str() {
-                    invalid_each(errors, &at.child("nodeName"), node, names::dns_subdomain(node));
-                }
+                judge(facts::CORE_V1_ENDPOINT_ADDRESS, address, None, &at, errors);
             }
         }
         let ports = list(subset, "ports");
         for (index, port) in ports.iter().enumerate() {
             let at = at.child("ports");
             let at = at.index(index);
-            let name = text(port, "name");
-            if name.is_empty() && ports.len() > 1 {
+            if text(port, "name").is_empty() && ports.len() > 1 {
                 errors.push(FieldError::required(&at.child("name"), ""));
-            } else if !name.is_empty() {
-                invalid_each(errors, &at.child("name"), name, names::dns_label(name));
             }
-            let number = port["port"].as_i64().unwrap_or(0);
-            for message in names::port_number(number) {
-                errors.push(FieldError::invalid(&at.child("port"), number, message));
-            }
-            match text(port, "protocol") {
-                "" => errors.push(FieldError::required(&at.child("protocol"), "")),
-                one if PROTOCOLS.contains(&one) => {}
-                other => errors.push(FieldError::not_supported(&at.child("protocol"), other, &PROTOCOLS)),
-            }
-            if let Some(protocol) = port["appProtocol"].as_str() {
-                invalid_each(errors, &at.child("appProtocol"), protocol, names::qualified_name(protocol));
-            }
+            judge(facts::CORE_V1_ENDPOINT_PORT, port, None, &at, errors);
         }
     }
 }
 
-pub(crate) fn endpoint_slice(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    const TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
-    let kind = text(new, "addressType");
-    match kind {
-        "" => errors.push(FieldError::required(&Path::field("addressType"), "")),
-        one if TYPES.contains(&one) => {}
-        other => errors.push(FieldError::not_supported(&Path::field("addressType"), other, &TYPES)),
+/// An address that others can reach.
+pub(super) fn address(ip: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let ip = ip.as_str().unwrap_or_default();
+    addresses::usable(ip, &[], path, errors);
+    addresses::reachable(ip, path, errors);
+}
+
+/// Endpoints, where they changed.
+pub(super) fn slice_endpoints(new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if old.is_some_and(|old| old["endpoints"] == new["endpoints"]) {
+        return;
     }
-    slice_ports(new, errors);
-    if old.is_none_or(|old| old["endpoints"] != new["endpoints"]) {
-        let path = Path::field("endpoints");
-        let all = list(new, "endpoints");
-        if all.len() > 1000 {
-            errors.push(FieldError::too_many(&path, all.len() as u64, 1000));
-        } else {
-            for (index, one) in all.iter().enumerate() {
-                endpoint(one, kind, &path.index(index), errors);
-            }
-        }
+    let (all, path) = (list(new, "endpoints"), path.child("endpoints"));
+    if all.len() > 1000 {
+        return errors.push(FieldError::too_many(&path, all.len() as u64, 1000));
     }
-    if let Some(old) = old {
-        immutable(&new["addressType"], &old["addressType"], &Path::field("addressType"), errors);
+    for (index, one) in all.iter().enumerate() {
+        endpoint(one, text(new, "addressType"), &path.index(index), errors);
     }
 }
 
 fn endpoint(one: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("addresses");
     let all = list(one, "addresses");
-    if all.is_empty() {
-        errors.push(FieldError::required(&at, "must contain at least 1 address"));
-    } else if all.len() > 100 {
-        errors.push(FieldError::too_many(&at, all.len() as u64, 100));
-    }
+    judge(facts::DISCOVERY_V1_ENDPOINT, one, None, path, errors);
     for (index, address) in all.iter().filter_map(Value::as_str).enumerate() {
         match kind {
             "IPv4" | "IPv6" => {
@@ -131,12 +98,7 @@ fn endpoint(one: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
             _ => {}
         }
     }
-    if let Some(node) = one["nodeName"].as_str() {
-        invalid_each(errors, &path.child("nodeName"), node, names::dns_subdomain(node));
-    }
-    if let Some(host) = one["hostname"].as_str() {
-        invalid_each(errors, &path.child("hostname"), host, names::dns_label(host));
-    }
+    judge(facts::DISCOVERY_V1_ENDPOINT_PLACE, one, None, path, errors);
     let hints = path.child("hints");
     for (field, rule) in
         [("forZones", names::label_value as fn(&str) -> Vec<String>), ("forNodes", names::dns_subdomain)]
@@ -157,10 +119,10 @@ fn endpoint(one: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn slice_ports(new: &Value, errors: &mut Errors) {
-    let path = Path::field("ports");
+/// Ports, each by a name of its own.
+pub(super) fn slice_ports(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
-    for (index, port) in list(new, "ports").iter().enumerate() {
+    for (index, port) in all.as_array().into_iter().flatten().enumerate() {
         let (name, at) = (text(port, "name"), path.index(index));
         if !name.is_empty() {
             invalid_each(errors, &at.child("name"), name, names::dns_label(name));
@@ -168,23 +130,26 @@ fn slice_ports(new: &Value, errors: &mut Errors) {
         if !seen.insert(name) {
             errors.push(FieldError::duplicate(&at.child("name"), name));
         }
-        match text(port, "protocol") {
-            "" if port["protocol"].is_null() => errors.push(FieldError::required(&at.child("protocol"), "")),
-            one if PROTOCOLS.contains(&one) => {}
-            other => errors.push(FieldError::not_supported(&at.child("protocol"), other, &PROTOCOLS)),
-        }
-        if let Some(protocol) = port["appProtocol"].as_str() {
-            invalid_each(errors, &at.child("appProtocol"), protocol, names::qualified_name(protocol));
-        }
+        judge(facts::DISCOVERY_V1_ENDPOINT_PORT, port, None, &at, errors);
     }
 }
 
-/// An event, in the words of core/v1 (`strict`: of events.k8s.io/v1, whose fields are called differently).
-pub(crate) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut Errors) {
-    let (about, message, reporter) = match strict {
-        true => ("regarding", "note", "reportingController"),
-        false => ("involvedObject", "message", "reportingComponent"),
-    };
+/// An event in the words of core/v1.
+pub(crate) fn core_event(new: &Value, errors: &mut Errors) {
+    said(new, ["involvedObject", "message", "reportingComponent"], errors);
+}
+
+/// An event in the words of events.k8s.io/v1, which is judged more strictly.
+pub(crate) fn event(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    said(new, ["regarding", "note", "reportingController"], errors);
+    match old {
+        None => strict_create(new, errors),
+        Some(old) => strict_change(new, old, errors),
+    }
+}
+
+/// What holds of an event, whatever a version calls its fields.
+fn said(new: &Value, [about, message, reporter]: [&'static str; 3], errors: &mut Errors) {
     let timed = new["eventTime"].is_string();
     let own = text(&new["metadata"], "namespace");
     let place = text(&new[about], "namespace");
@@ -204,13 +169,6 @@ pub(crate) fn event(new: &Value, old: Option<&Value>, strict: bool, errors: &mut
     }
     if timed {
         reported(new, reporter, message, errors);
-    }
-    if !strict {
-        return;
-    }
-    match old {
-        None => strict_create(new, errors),
-        Some(old) => strict_change(new, old, errors),
     }
 }
 

@@ -4,7 +4,7 @@ use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
-use super::{Errors, invalid_each, is_empty, list, names, text};
+use super::{Errors, facts, invalid_each, is_empty, judge, list, names, text};
 
 /// What the server keeps as it is, by name.
 fn fixed(all: Vec<Value>, name: &Value) -> Option<Value> {
@@ -18,8 +18,8 @@ fn not_fixed(name: &Value, except: &str, errors: &mut Errors) {
     errors.push(FieldError::invalid(&Path::field("spec"), Shown::Raw("{\"Spec\":null}".to_owned()), detail));
 }
 
-pub(crate) fn flow_schema(new: &Value, errors: &mut Errors) {
-    checked_schema(new, errors);
+/// What keeps the server itself served is not changed.
+pub(super) fn schema_is_fixed(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     let name = &new["metadata"]["name"];
     let wanted = fixed(crate::flow_control::mandatory_schemas(), name);
     if wanted.is_some_and(|wanted| !covers(&new["spec"], &wanted)) {
@@ -42,64 +42,37 @@ fn covers(new: &Value, wanted: &Value) -> bool {
     }
 }
 
-fn checked_schema(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let precedence = spec["matchingPrecedence"].as_i64().unwrap_or(0);
-    let at = path.child("matchingPrecedence");
-    if precedence <= 0 {
-        errors.push(FieldError::invalid(&at, precedence, "must be a positive value"));
-    }
-    if precedence > 10_000 {
-        errors.push(FieldError::invalid(&at, precedence, "must not be greater than 10000"));
-    }
-    if precedence == 1 && new["metadata"]["name"] != "exempt" {
+/// Before all others is what is never limited.
+pub(super) fn first_is_exempt(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
+    if new["spec"]["matchingPrecedence"] == 1 && new["metadata"]["name"] != "exempt" {
         let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
-        errors.push(FieldError::invalid(&at, precedence, detail));
-    }
-    let method = &spec["distinguisherMethod"];
-    if method.is_object() && !matches!(text(method, "type"), "ByNamespace" | "ByUser") {
-        let at = path.child("distinguisherMethod");
-        let shown = Shown::Raw(format!("{{\"Type\":{}}}", method["type"]));
-        errors.push(FieldError::not_supported(&at.child("type"), shown, &["ByNamespace", "ByUser"]));
-    }
-    let level = path.child("priorityLevelConfiguration");
-    match text(&spec["priorityLevelConfiguration"], "name") {
-        "" => errors.push(FieldError::required(&level.child("name"), "must reference a priority level")),
-        name => invalid_each(errors, &level.child("name"), name, names::dns_subdomain(name)),
-    }
-    let rules = path.child("rules");
-    for (index, rule) in list(spec, "rules").iter().enumerate() {
-        let at = rules.index(index);
-        let subjects = at.child("subjects");
-        for (index, one) in list(rule, "subjects").iter().enumerate() {
-            subject(one, &subjects.index(index), errors);
-        }
-        if list(rule, "subjects").is_empty() {
-            errors.push(FieldError::required(
-                &at.child("subjects"),
-                "subjects must contain at least one value",
-            ));
-        }
-        if list(rule, "resourceRules").is_empty() && list(rule, "nonResourceRules").is_empty() {
-            let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
-            errors.push(FieldError::required(&at, detail));
-        }
-        for (field, of) in [("resourceRules", resource_rule as RuleCheck), ("nonResourceRules", address_rule)]
-        {
-            let all = at.child(field);
-            for (index, one) in list(rule, field).iter().enumerate() {
-                of(one, &all.index(index), errors);
-            }
-        }
+        let path = Path::field("spec");
+        errors.push(FieldError::invalid(&path.child("matchingPrecedence"), 1, detail));
     }
 }
 
-type RuleCheck = fn(&Value, &Path<'_>, &mut Errors);
+/// By what requests are told apart, shown as kube-apiserver's memory has it.
+pub(super) fn distinguisher(method: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    const KNOWN: [&str; 2] = ["ByNamespace", "ByUser"];
+    if !KNOWN.contains(&text(method, "type")) {
+        let shown = Shown::Raw(format!("{{\"Type\":{}}}", method["type"]));
+        errors.push(FieldError::not_supported(&path.child("type"), shown, &KNOWN));
+    }
+}
+
+/// Some requests are meant.
+pub(super) fn some_rule(rules: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if list(rules, "resourceRules").is_empty() && list(rules, "nonResourceRules").is_empty() {
+        let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
+        errors.push(FieldError::required(path, detail));
+    }
+}
 
 const VERBS: [&str; 9] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-fn subject(subject: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// Whose requests they are.
+pub(super) fn subject(subject: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let kind = text(subject, "kind");
     let field = match kind {
         "ServiceAccount" => "serviceAccount",
@@ -121,13 +94,7 @@ fn subject(subject: &Value, path: &Path<'_>, errors: &mut Errors) {
         invalid_each(errors, &at.child("name"), name, names::dns_subdomain(name));
     }
     if kind == "ServiceAccount" && of.is_object() {
-        match text(of, "namespace") {
-            "" => {
-                let detail = "must specify namespace for service account";
-                errors.push(FieldError::required(&at.child("namespace"), detail));
-            }
-            space => invalid_each(errors, &at.child("namespace"), space, names::dns_label(space)),
-        }
+        judge(facts::FLOWCONTROL_V1_SERVICE_ACCOUNT_SUBJECT, of, None, &at, errors);
     }
     for (other, kind) in [("serviceAccount", "ServiceAccount"), ("user", "User"), ("group", "Group")] {
         if other != field && subject[other].is_object() {
@@ -157,7 +124,8 @@ fn verbs(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn resource_rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// Requests for resources.
+pub(super) fn resource_rule(rule: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     verbs(rule, path, errors);
     for (field, words) in [("apiGroups", "api group"), ("resources", "resource")] {
         let (all, at) = (list(rule, field), path.child(field));
@@ -188,7 +156,8 @@ fn resource_rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn address_rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// Requests for addresses.
+pub(super) fn address_rule(rule: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     verbs(rule, path, errors);
     let (all, at) = (list(rule, "nonResourceURLs"), path.child("nonResourceURLs"));
     if all.is_empty() {
@@ -222,36 +191,24 @@ fn entropy_bits(deck: i64, hand: i64) -> i64 {
     ((deck as f64).log2() * hand as f64).ceil() as i64
 }
 
-fn queuing(queuing: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const MOST: i64 = 10_000_000;
+/// Hands are dealt from as many queues as there are, and can be told from each other.
+pub(super) fn hands(queuing: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     const BITS: i64 = 60;
     let number = |field: &str| queuing[field].as_i64().unwrap_or(0);
-    let (queues, hand, length) = (number("queues"), number("handSize"), number("queueLengthLimit"));
-    let mut refuse = |field: &'static str, value: i64, detail: String| {
-        errors.push(FieldError::invalid(&path.child(field), value, detail));
-    };
-    if length <= 0 {
-        refuse("queueLengthLimit", length, "must be positive".to_owned());
-    }
-    if queues <= 0 {
-        refuse("queues", queues, "must be positive".to_owned());
-    } else if queues > MOST {
-        refuse("queues", queues, format!("must not be greater than {MOST}"));
-    }
-    if hand <= 0 {
-        refuse("handSize", hand, "must be positive".to_owned());
-    } else if hand > queues {
-        refuse("handSize", hand, format!("should not be greater than queues ({queues})"));
-    } else if entropy_bits(queues, hand) > BITS {
-        let detail = format!(
+    let (queues, hand) = (number("queues"), number("handSize"));
+    let detail = match hand {
+        ..=0 => return,
+        _ if hand > queues => format!("should not be greater than queues ({queues})"),
+        _ if entropy_bits(queues, hand) > BITS => format!(
             "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {BITS}"
-        );
-        refuse("handSize", hand, detail);
-    }
+        ),
+        _ => return,
+    };
+    errors.push(FieldError::invalid(&path.child("handSize"), hand, detail));
 }
 
-pub(crate) fn priority_level(new: &Value, errors: &mut Errors) {
-    checked_level(new, errors);
+/// Levels that keep the server itself served are not changed.
+pub(super) fn level_is_fixed(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     let name = &new["metadata"]["name"];
     let Some(mut wanted) = fixed(crate::flow_control::mandatory_levels(), name) else { return };
     if name == "exempt" {
@@ -268,64 +225,50 @@ pub(crate) fn priority_level(new: &Value, errors: &mut Errors) {
     }
 }
 
-fn checked_level(new: &Value, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
-    let (kind, exempt) = (text(spec, "type"), new["metadata"]["name"] == "exempt");
-    if exempt != (kind == "Exempt") {
+/// One level is exempt, and called so.
+pub(super) fn exempt_by_name(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
+    let kind = text(&new["spec"], "type");
+    if (new["metadata"]["name"] == "exempt") != (kind == "Exempt") {
         let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
-        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
-    }
-    match kind {
-        "Exempt" => {
-            if spec["limited"].is_object() {
-                let detail = "must be nil if the type is not Limited";
-                errors.push(FieldError::forbidden(&path.child("limited"), detail));
-            }
-        }
-        "Limited" => {
-            if spec["exempt"].is_object() {
-                errors
-                    .push(FieldError::forbidden(&path.child("exempt"), "must be nil if the type is Limited"));
-            }
-            if spec["limited"].is_object() {
-                limited(&spec["limited"], &path.child("limited"), errors);
-            } else {
-                let detail = "must not be empty when type is Limited";
-                errors.push(FieldError::required(&path.child("limited"), detail));
-            }
-        }
-        "" => errors.push(FieldError::required(&path.child("type"), "")),
-        _ => errors.push(FieldError::not_supported(&path.child("type"), kind, &["Exempt", "Limited"])),
+        errors.push(FieldError::invalid(&Path::field("spec").child("type"), kind, detail));
     }
 }
 
-fn limited(limited: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(shares) = limited["nominalConcurrencyShares"].as_i64().filter(|shares| *shares < 0) {
-        let detail = "must be a non-negative integer";
-        errors.push(FieldError::invalid(&path.child("nominalConcurrencyShares"), shares, detail));
+/// What a level says is of its type.
+pub(super) fn part_of_type(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (limited, at) = (&spec["limited"], path.child("limited"));
+    match (text(spec, "type"), limited.is_object()) {
+        ("Exempt", true) => {
+            errors.push(FieldError::forbidden(&at, "must be nil if the type is not Limited"));
+        }
+        ("Limited", there) => {
+            if spec["exempt"].is_object() {
+                let detail = "must be nil if the type is Limited";
+                errors.push(FieldError::forbidden(&path.child("exempt"), detail));
+            }
+            if there {
+                judge(facts::FLOWCONTROL_V1_LIMITED_PRIORITY_LEVEL_CONFIGURATION, limited, None, &at, errors);
+            } else {
+                errors.push(FieldError::required(&at, "must not be empty when type is Limited"));
+            }
+        }
+        _ => {}
     }
-    let (response, at) = (&limited["limitResponse"], path.child("limitResponse"));
-    match text(response, "type") {
-        "Reject" if response["queuing"].is_object() => {
+}
+
+/// What becomes of a request for which there is no room.
+pub(super) fn response(response: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let (queuing, at) = (&response["queuing"], path.child("queuing"));
+    match (text(response, "type"), queuing.is_object()) {
+        ("Reject", true) => {
             let detail = "must be nil if limited.limitResponse.type is not Limited";
-            errors.push(FieldError::forbidden(&at.child("queuing"), detail));
+            errors.push(FieldError::forbidden(&at, detail));
         }
-        "Queue" if !response["queuing"].is_object() => {
+        ("Queue", false) => {
             let detail = "must not be empty if limited.limitResponse.type is Limited";
-            errors.push(FieldError::required(&at.child("queuing"), detail));
+            errors.push(FieldError::required(&at, detail));
         }
-        "Queue" => queuing(&response["queuing"], &at.child("queuing"), errors),
-        "Reject" => {}
-        "" => errors.push(FieldError::required(&at.child("type"), "")),
-        other => errors.push(FieldError::not_supported(&at.child("type"), other, &["Queue", "Reject"])),
-    }
-    if let Some(percent) = limited["lendablePercent"].as_i64().filter(|percent| !(0..=100).contains(percent))
-    {
-        let detail = "must be between 0 and 100, inclusive";
-        errors.push(FieldError::invalid(&path.child("lendablePercent"), percent, detail));
-    }
-    if let Some(percent) = limited["borrowingLimitPercent"].as_i64().filter(|percent| *percent < 0) {
-        let detail = "if specified, must be a non-negative integer";
-        errors.push(FieldError::invalid(&path.child("borrowingLimitPercent"), percent, detail));
+        ("Queue", true) => judge(facts::FLOWCONTROL_V1_QUEUING_CONFIGURATION, queuing, None, &at, errors),
+        _ => {}
     }
 }

@@ -9,7 +9,7 @@ use karmada_schema::{FieldError, Shown, go_struct};
 use serde_json::Value;
 
 use super::selector::{self, is_right, label_selector, matches};
-use super::{Errors, immutable, list, non_negative, pod, scheduling, text};
+use super::{Errors, facts, immutable, judge, list, pod, scheduling, text};
 
 pub(crate) fn job(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     if new["spec"]["manualSelector"] != true {
@@ -199,17 +199,7 @@ fn job_policies(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// What a Job's spec may say, wherever it stands.
 pub(super) fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for field in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ] {
-        non_negative(spec, field, path, errors);
-    }
+    judge(facts::BATCH_V1_JOB_SPEC, spec, None, path, errors);
     if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
         let detail = "when maxFailedIndexes is specified";
         errors.push(FieldError::required(&path.child("backoffLimitPerIndex"), detail));

@@ -6,42 +6,24 @@ use serde_json::Value;
 
 use super::pod::number_each;
 use super::selector::label_selector;
-use super::{Errors, addresses, invalid_each, list, names, text};
+use super::{Errors, addresses, facts, invalid_each, judge, list, names, text};
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-pub(crate) fn ingress(new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let (spec, path) = (&new["spec"], Path::field("spec"));
+/// Something answers.
+pub(super) fn some_backend(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if list(spec, "rules").is_empty() && spec["defaultBackend"].is_null() {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid(&path, spec["rules"].clone(), detail));
+        errors.push(FieldError::invalid(path, spec["rules"].clone(), detail));
     }
-    if spec["defaultBackend"].is_object() {
-        backend(&spec["defaultBackend"], &path.child("defaultBackend"), errors);
-    }
-    let rules = path.child("rules");
-    for (index, rule) in list(spec, "rules").iter().enumerate() {
-        let at = rules.index(index);
-        host(text(rule, "host"), &at.child("host"), errors);
-        if rule["http"].is_object() {
-            let http = at.child("http");
-            let paths = http.child("paths");
-            if list(&rule["http"], "paths").is_empty() {
-                errors.push(FieldError::required(&paths, ""));
-            }
-            for (index, one) in list(&rule["http"], "paths").iter().enumerate() {
-                http_path(one, &paths.index(index), errors);
-            }
-        }
-    }
-    keys(spec, &path.child("tls"), errors);
-    let class = text(spec, "ingressClassName");
-    if spec["ingressClassName"].is_string() {
-        invalid_each(errors, &path.child("ingressClassName"), class, names::dns_subdomain(class));
-    }
+}
+
+/// What a new one says of its class in the older way, it says in the newer way as well.
+pub(super) fn class_annotation(new: &Value, old: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     let annotation = new["metadata"]["annotations"][CLASS_ANNOTATION].as_str();
-    if let Some(annotation) = annotation
-        .filter(|annotation| old.is_none() && spec["ingressClassName"].is_string() && *annotation != class)
+    let class = new["spec"]["ingressClassName"].as_str();
+    if let (Some(annotation), Some(class), None) = (annotation, class, old)
+        && annotation != class
     {
         let annotations = Path::field("annotations");
         let detail = "must match `ingressClassName` when both are specified";
@@ -49,36 +31,24 @@ pub(crate) fn ingress(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// Hosts that keys are for, and the secrets that hold them.
-fn keys(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (index, one) in list(spec, "tls").iter().enumerate() {
-        let at = path.index(index);
-        let hosts = at.child("hosts");
-        for (index, host) in list(one, "hosts").iter().filter_map(Value::as_str).enumerate() {
-            let wild = host.contains('*');
-            let problems = if wild { names::wildcard_subdomain(host) } else { names::dns_subdomain(host) };
-            invalid_each(errors, &hosts.index(index), host, problems);
-        }
-        let secret = text(one, "secretName");
-        if !secret.is_empty() {
-            invalid_each(errors, &at.child("secretName"), secret, names::dns_subdomain(secret));
-        }
-    }
-}
-
-fn host(host: &str, path: &Path<'_>, errors: &mut Errors) {
-    if host.is_empty() {
-        return;
-    }
-    if addresses::parse(host).is_some() {
-        errors.push(FieldError::invalid(path, host, "must be a DNS name, not an IP address"));
-    }
+/// A name in the DNS, or a pattern of such names.
+pub(super) fn dns_name(host: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let host = host.as_str().unwrap_or_default();
     let problems =
         if host.contains('*') { names::wildcard_subdomain(host) } else { names::dns_subdomain(host) };
     invalid_each(errors, path, host, problems);
 }
 
-fn http_path(one: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// The host that a rule is for.
+pub(super) fn host(host: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if host.as_str().is_some_and(|host| addresses::parse(host).is_some()) {
+        errors.push(FieldError::invalid(path, host.clone(), "must be a DNS name, not an IP address"));
+    }
+    dns_name(host, old, path, errors);
+}
+
+/// A path, and what answers there.
+pub(super) fn http_path(one: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (value, at) = (text(one, "path"), path.child("path"));
     match one["pathType"].as_str() {
         None => {
@@ -110,17 +80,19 @@ fn http_path(one: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::not_supported(&path.child("pathType"), other, &supported));
         }
     }
-    backend(&one["backend"], &path.child("backend"), errors);
+    backend(&one["backend"], None, &path.child("backend"), errors);
 }
 
-fn backend(backend: &Value, path: &Path<'_>, errors: &mut Errors) {
+/// What answers: a Service, or another object.
+pub(super) fn backend(backend: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (service, resource) = (&backend["service"], &backend["resource"]);
     match (service.is_object(), resource.is_object()) {
         (true, true) => {
             errors.push(FieldError::invalid(path, "", "cannot set both resource and service backends"));
         }
         (false, true) => {
-            typed_reference(resource, &path.child("resource"), errors);
+            let at = path.child("resource");
+            judge(facts::CORE_V1_TYPED_LOCAL_OBJECT_REFERENCE, resource, None, &at, errors);
         }
         (true, false) => service_backend(service, path, errors),
         (false, false) => {
@@ -131,12 +103,8 @@ fn backend(backend: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 fn service_backend(service: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("service");
-    let (name, port) = (text(service, "name"), at.child("port"));
-    if name.is_empty() {
-        errors.push(FieldError::required(&at.child("name"), ""));
-    } else {
-        invalid_each(errors, &at.child("name"), name, names::dns_label(name));
-    }
+    let port = at.child("port");
+    judge(facts::NETWORKING_V1_INGRESS_SERVICE_BACKEND, service, None, &at, errors);
     let (port_name, number) =
         (text(&service["port"], "name"), service["port"]["number"].as_i64().unwrap_or(0));
     match (port_name.is_empty(), number) {
@@ -173,12 +141,13 @@ pub(crate) fn ingress_class(new: &Value, old: Option<&Value>, errors: &mut Error
     }
     let parameters = &spec["parameters"];
     if parameters.is_object() {
-        class_parameters(parameters, &path.child("parameters"), errors);
+        let at = path.child("parameters");
+        judge(facts::NETWORKING_V1_INGRESS_CLASS_PARAMETERS_REFERENCE, parameters, None, &at, errors);
     }
 }
 
-fn class_parameters(parameters: &Value, path: &Path<'_>, errors: &mut Errors) {
-    typed_reference(parameters, path, errors);
+/// Where the parameters of a class are.
+pub(super) fn scope(parameters: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (scope, at) = (text(parameters, "scope"), path.child("namespace"));
     match (scope, parameters["namespace"].as_str()) {
         ("Namespace", None) => {
@@ -192,19 +161,6 @@ fn class_parameters(parameters: &Value, path: &Path<'_>, errors: &mut Errors) {
         (other, _) => {
             let at = path.child("scope");
             errors.push(FieldError::not_supported(&at, other, &["Cluster", "Namespace"]));
-        }
-    }
-}
-
-/// An object by group, kind and name.
-fn typed_reference(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(group) = reference["apiGroup"].as_str() {
-        invalid_each(errors, &path.child("apiGroup"), group, names::dns_subdomain(group));
-    }
-    for field in ["kind", "name"] {
-        match text(reference, field) {
-            "" => errors.push(FieldError::required(&path.child(field), "")),
-            value => invalid_each(errors, &path.child(field), value, names::path_segment(value)),
         }
     }
 }
@@ -232,7 +188,13 @@ pub(crate) fn network_policy(new: &Value, old: Option<&Value>, errors: &mut Erro
         for (index, rule) in list(spec, direction).iter().enumerate() {
             let at = rules.index(index);
             for (index, port) in list(rule, "ports").iter().enumerate() {
-                policy_port(port, &at.child("ports").index(index), errors);
+                judge(
+                    facts::NETWORKING_V1_NETWORK_POLICY_PORT,
+                    port,
+                    None,
+                    &at.child("ports").index(index),
+                    errors,
+                );
             }
             for (index, peer) in list(rule, peers).iter().enumerate() {
                 policy_peer(peer, &known, &at.child(peers).index(index), errors);
@@ -252,11 +214,8 @@ pub(crate) fn network_policy(new: &Value, old: Option<&Value>, errors: &mut Erro
     }
 }
 
-fn policy_port(port: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let protocol = text(port, "protocol");
-    if port["protocol"].is_string() && !matches!(protocol, "TCP" | "UDP" | "SCTP") {
-        errors.push(FieldError::not_supported(&path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"]));
-    }
+/// A port by its number or name, or a range of them.
+pub(super) fn policy_port(port: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let end = port["endPort"].as_i64();
     match (&port["port"], end) {
         (Value::Number(number), end) => {

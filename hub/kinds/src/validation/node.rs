@@ -7,7 +7,7 @@ use karmada_schema::{FieldError, Shown};
 use serde_json::{Value, json};
 
 use super::resources::amount;
-use super::{Errors, addresses, entries, invalid_each, list, names, text};
+use super::{Errors, addresses, entries, facts, judge, list, names, text};
 
 const AVOID: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 
@@ -48,19 +48,7 @@ fn taints(spec: &Value, errors: &mut Errors) {
     for (index, taint) in list(spec, "taints").iter().enumerate() {
         let at = path.index(index);
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
-        invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
-        let problems = names::label_value(value);
-        if !problems.is_empty() {
-            errors.push(FieldError::invalid(&at.child("value"), value, problems.join(";")));
-        }
-        match effect {
-            "" => errors.push(FieldError::required(&at.child("effect"), "")),
-            "NoSchedule" | "PreferNoSchedule" | "NoExecute" => {}
-            other => {
-                let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-                errors.push(FieldError::not_supported(&at.child("effect"), other, &known));
-            }
-        }
+        judge(facts::CORE_V1_TAINT, taint, None, &at, errors);
         if !seen.insert((effect, key)) {
             let shown = format!(
                 "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{}}}",
@@ -73,6 +61,14 @@ fn taints(spec: &Value, errors: &mut Errors) {
             error.detail = "taints must be unique by key and effect pair".to_owned();
             errors.push(error);
         }
+    }
+}
+
+/// The value of a taint: all that is wrong with it as one.
+pub(super) fn value(value: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let problems = names::label_value(value.as_str().unwrap_or_default());
+    if !problems.is_empty() {
+        errors.push(FieldError::invalid(path, value.clone(), problems.join(";")));
     }
 }
 

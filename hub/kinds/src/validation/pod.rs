@@ -21,12 +21,12 @@ use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
 use super::metadata::{annotations, labels};
-use super::{Errors, invalid_each, list, names, one_of, scheduling, security, text, volumes};
+use super::{Errors, facts, invalid_each, judge, list, names, text, volumes};
 use containers::Of;
-pub(super) use environment::references;
-pub(super) use handlers::{number_each, port};
+pub(super) use environment::{Teller, references};
+pub(super) use handlers::number_each;
 pub(crate) use update::{ephemeral, resized};
-pub(super) use windows_options::options as options_for_windows;
+pub(super) use windows_options::{host_processes, options as options_for_windows};
 
 /// A Pod itself.
 pub(crate) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
@@ -55,7 +55,7 @@ pub(crate) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// Who has no account has no token.
+/// A Pod without a ServiceAccount may have no volume with its token.
 fn tokens(spec: &Value, errors: &mut Errors) {
     if !text(spec, "serviceAccountName").is_empty() {
         return;
@@ -99,61 +99,39 @@ fn spec(spec: &Value, metadata: Option<&Value>, old: Option<&Value>, path: &Path
     ephemeral::containers(&of, &path.child("ephemeralContainers"), errors);
     resources::of_pod(spec, &path.child("resources"), errors);
     containers::ports_of_node(spec, is_pod, path, errors);
-    one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], path, errors);
-    one_of(spec, "dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], path, errors);
-    labels(&spec["nodeSelector"], &path.child("nodeSelector"), errors);
-    security::pod(spec, old, path, errors);
-    scheduling::affinity(&spec["affinity"], &path.child("affinity"), errors);
-    volumes::dns(spec, path, errors);
-    let gates = path.child("readinessGates");
-    for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
-        let condition = text(gate, "conditionType");
-        let at = gates.index(index);
-        invalid_each(errors, &at.child("conditionType"), condition, names::qualified_name(condition));
-    }
-    let (gates, mut seen) = (path.child("schedulingGates"), BTreeSet::new());
-    for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
-        let (name, at) = (text(gate, "name"), gates.index(index));
-        let problems = names::qualified_name(name);
-        invalid_each(errors, &at, name, problems);
+    judge(facts::CORE_V1_POD_SPEC, spec, old, path, errors);
+    files_of_variables(spec, path, errors);
+}
+
+/// What must come true before a Pod is placed: each once.
+pub(super) fn scheduling_gates(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let mut seen = BTreeSet::new();
+    for (index, gate) in all.as_array().into_iter().flatten().enumerate() {
+        let (name, at) = (text(gate, "name"), path.index(index));
+        invalid_each(errors, &at, name, names::qualified_name(name));
         if !seen.insert(name) {
             errors.push(FieldError::duplicate(&at, name));
         }
     }
-    scheduling::spread(spec, &path.child("topologySpreadConstraints"), errors);
-    windows_options::host_processes(spec, path, errors);
-    host_users(spec, path, errors);
-    host_name(spec, path, errors);
-    named(spec, &["serviceAccountName", "nodeName"], names::dns_subdomain, path, errors);
-    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
-        && !(1..=i64::from(i32::MAX)).contains(&seconds)
-    {
-        let detail = "must be between 1 and 2147483647, inclusive";
-        errors.push(FieldError::invalid(&path.child("activeDeadlineSeconds"), seconds, detail));
+}
+
+/// What a Pod costs beside its containers.
+pub(super) fn overhead(amounts: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    super::resources::requirements(&serde_json::json!({"limits": amounts}), path, errors);
+}
+
+/// What of a Pod is of one operating system alone.
+pub(super) fn system(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if !spec["os"].is_object() {
+        return;
     }
-    named(spec, &["hostname", "subdomain"], names::dns_label, path, errors);
-    scheduling::tolerations(spec, &path.child("tolerations"), errors);
-    volumes::host_aliases(spec, &path.child("hostAliases"), errors);
-    named(spec, &["priorityClassName"], names::dns_subdomain, path, errors);
-    if let Some(class) = spec["runtimeClassName"].as_str() {
-        invalid_each(errors, &path.child("runtimeClassName"), class, names::dns_subdomain(class));
+    let at = path.child("os");
+    match text(&spec["os"], "name") {
+        "linux" => windows::linux(spec, path, errors),
+        "windows" => windows::windows(spec, path, errors),
+        "" => errors.push(FieldError::required(&at.child("name"), "")),
+        other => errors.push(FieldError::not_supported(&at, other, &["linux", "windows"])),
     }
-    if let Some(policy) = spec["preemptionPolicy"].as_str() {
-        scheduling::preemption(policy, &path.child("preemptionPolicy"), errors);
-    }
-    let overhead = serde_json::json!({"limits": spec["overhead"]});
-    super::resources::requirements(&overhead, &path.child("overhead"), errors);
-    if spec["os"].is_object() {
-        let os = text(&spec["os"], "name");
-        let at = path.child("os");
-        match os {
-            "linux" => windows::linux(spec, path, errors),
-            "windows" => windows::windows(spec, path, errors),
-            "" => errors.push(FieldError::required(&at.child("name"), "")),
-            other => errors.push(FieldError::not_supported(&at, other, &["linux", "windows"])),
-        }
-    }
-    files_of_variables(spec, path, errors);
 }
 
 /// Variables are read from files of empty directories alone.
@@ -187,7 +165,7 @@ fn files_of_variables(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// A name for the host that is not made of the Pod's.
-fn host_name(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn host_name(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let Some(name) = spec["hostnameOverride"].as_str() else { return };
     let at = path.child("hostnameOverride");
     for field in ["setHostnameAsFQDN", "hostNetwork"] {
@@ -203,7 +181,7 @@ fn host_name(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Who shares the node's users shares nothing else of it.
-fn host_users(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn host_users(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if spec["hostUsers"] != false {
         return;
     }
@@ -254,21 +232,6 @@ fn resource_claims(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             if let Some(other) = claim[field].as_str() {
                 invalid_each(errors, &at.child(field), other, names::dns_subdomain(other));
             }
-        }
-    }
-}
-
-fn named(
-    spec: &Value,
-    fields: &[&str],
-    check: fn(&str) -> Vec<String>,
-    path: &Path<'_>,
-    errors: &mut Errors,
-) {
-    for field in fields {
-        let value = text(spec, field);
-        if !value.is_empty() {
-            invalid_each(errors, &path.child(field), value, check(value));
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karmada_api::resource_name::is_standard_for_quota;
+use karmada_quantity::Quantity;
 use karmada_schema::path::Path;
-use karmada_schema::quantity::Quantity;
 use karmada_schema::{FieldError, Shown};
 use serde_json::{Value, json};
 
-use super::resources::{amount, container_resource, is_standard, may_overcommit, resource_name};
+use super::resources::{amount, container_resource, may_overcommit, resource_name};
 use super::{Errors, amount_shown, entries, invalid_each, is_empty, list, names, text};
 
 const SCOPES: [&str; 7] = [
@@ -19,11 +20,6 @@ const SCOPES: [&str; 7] = [
     "Terminating",
     "VolumeAttributesClass",
 ];
-
-fn is_quota_resource(name: &str) -> bool {
-    // Of the known names, bare storage alone is no quota's.
-    is_standard(name) && name != "storage"
-}
 
 /// Whether a scope says anything of a resource.
 fn fits(scope: &str, resource: &str) -> bool {
@@ -48,7 +44,7 @@ pub(super) fn quota_amounts(of: &Value, field: &str, path: &Path<'_>, errors: &m
     for (name, value) in entries(of, field) {
         let at = at.key(name);
         resource_name(name, &at, errors);
-        if !name.contains('/') && !is_quota_resource(name) {
+        if !name.contains('/') && !is_standard_for_quota(name) {
             errors.push(FieldError::invalid(&at, name.as_str(), "must be a standard resource for quota"));
         }
         amount(name, value, &at, errors);
@@ -105,7 +101,7 @@ impl<'q> Misfits<'q> {
             return 0;
         }
         *self.known.entry(scope).or_insert_with(|| {
-            let misfit = |resource: &str| is_quota_resource(resource) && !fits(scope, resource);
+            let misfit = |resource: &str| is_standard_for_quota(resource) && !fits(scope, resource);
             entries(self.spec, "hard").filter(|(resource, _)| misfit(resource)).count()
         })
     }

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 
+use karmada_api::resource_name::{is_extended, is_standard, is_whole};
+use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
 use karmada_schema::path::Path;
-use karmada_schema::quantity::Quantity;
 use serde_json::Value;
 
 use super::{Errors, amount_shown, entries, invalid_each, list, names, text};
@@ -18,64 +19,19 @@ pub(super) fn amount(name: &str, value: &Value, path: &Path<'_>, errors: &mut Er
         errors.push(FieldError::invalid(path, shown, "must be greater than or equal to 0"));
     }
     // Counted in thousandths, of which there are as many as a number of 64 bits can tell.
-    let thousandths = quantity.millis().clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-    if is_whole(name) && thousandths % 1000 != 0 {
+    if is_whole(name) && quantity.milli() % 1000 != 0 {
         errors.push(FieldError::invalid(path, value.clone(), "must be an integer"));
     }
 }
 
-/// Counted resources: pods, services and the like, and extended ones.
-fn is_whole(name: &str) -> bool {
-    match name {
-        "pods"
-        | "services"
-        | "replicationcontrollers"
-        | "resourcequotas"
-        | "secrets"
-        | "configmaps"
-        | "persistentvolumeclaims"
-        | "services.nodeports"
-        | "services.loadbalancers" => true,
-        _ => is_extended(name) || name.starts_with("count/"),
-    }
-}
-
-fn is_extended(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io") && domain != "count")
+/// An amount of storage.
+pub(super) fn storage_amount(value: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    amount("storage", value, path, errors);
 }
 
 /// Whether more may be promised than there is.
 pub(super) fn may_overcommit(name: &str) -> bool {
     !is_extended(name) && !name.starts_with("hugepages-")
-}
-
-/// What Kubernetes itself knows by a bare name.
-const STANDARD: [&str; 20] = [
-    "configmaps",
-    "cpu",
-    "ephemeral-storage",
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "memory",
-    "persistentvolumeclaims",
-    "pods",
-    "replicationcontrollers",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-    "requests.storage",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-    "storage",
-];
-
-/// Whether Kubernetes itself knows a resource.
-pub(super) fn is_standard(name: &str) -> bool {
-    STANDARD.contains(&name) || name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
 }
 
 /// The name of a resource: a known one, or one with a domain.
@@ -100,6 +56,11 @@ pub(super) fn container_resource(name: &str, path: &Path<'_>, errors: &mut Error
     {
         errors.push(FieldError::invalid(path, name, "doesn't follow extended resource name standard"));
     }
+}
+
+/// The same, as facts name it.
+pub(super) fn container_resource_name(name: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    container_resource(name.as_str().unwrap_or_default(), path, errors);
 }
 
 /// The claims of a Pod, that its containers name.
@@ -206,7 +167,7 @@ pub(super) fn amounts(resources: &Value, check: Name, path: &Path<'_>, errors: &
 
 /// Pages come whole.
 fn pages(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let page = name.strip_prefix("hugepages-").and_then(Quantity::parse);
+    let page = name.strip_prefix("hugepages-").and_then(|page| Quantity::read(page).ok());
     let (Some(page), Some(all)) = (page, Quantity::from_value(value)) else { return };
     if page.nanos() <= 0 || all.nanos() % page.nanos() != 0 {
         let all = value.as_str().unwrap_or_default();

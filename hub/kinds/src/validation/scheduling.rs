@@ -6,8 +6,10 @@ use karmada_schema::FieldError;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use super::selector::{key_and_values, label_selector, operator};
-use super::{Errors, entries, invalid_each, list, names, text};
+use super::{Errors, entries, facts, invalid_each, judge, list, names, selector, text};
+
+/// How a part is judged.
+type Judge = fn(&Value, &Path<'_>, &mut Errors);
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -27,7 +29,7 @@ pub(super) fn remove_nodes(spec: &mut Value) {
 }
 
 /// `spec.affinity` of a Pod.
-pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn affinity(affinity: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (node, at) = (&affinity["nodeAffinity"], path.child("nodeAffinity"));
     if node[REQUIRED].is_object() {
         node_selector(&node[REQUIRED], &at.child(REQUIRED), errors);
@@ -35,21 +37,11 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
     let preferred = at.child(PREFERRED);
     for (index, term) in list(node, PREFERRED).iter().enumerate() {
         let at = preferred.index(index);
-        weight(term, &at, errors);
-        node_term(&term["preference"], false, &at.child("preference"), errors);
+        judge(facts::CORE_V1_PREFERRED_SCHEDULING_TERM, term, None, &at, errors);
+        node_term(&term["preference"], |_, _, _| {}, &at.child("preference"), errors);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
-        let (pods, at) = (&affinity[kind], path.child(kind));
-        let required = at.child(REQUIRED);
-        for (index, term) in list(pods, REQUIRED).iter().enumerate() {
-            pod_term(term, &required.index(index), errors);
-        }
-        let preferred = at.child(PREFERRED);
-        for (index, term) in list(pods, PREFERRED).iter().enumerate() {
-            let at = preferred.index(index);
-            weight(term, &at, errors);
-            pod_term(&term["podAffinityTerm"], &at.child("podAffinityTerm"), errors);
-        }
+        judge(facts::CORE_V1_POD_AFFINITY, &affinity[kind], None, &path.child(kind), errors);
     }
 }
 
@@ -57,27 +49,20 @@ pub(super) fn affinity(affinity: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn node_selector(selector: &Value, path: &Path<'_>, errors: &mut Errors) {
     let terms = path.child("nodeSelectorTerms");
     let all = list(selector, "nodeSelectorTerms");
-    if all.is_empty() {
-        errors.push(FieldError::required(&terms, "must have at least one node selector term"));
-    }
+    judge(facts::CORE_V1_NODE_SELECTOR, selector, None, path, errors);
     for (index, term) in all.iter().enumerate() {
-        node_term(term, true, &terms.index(index), errors);
+        node_term(term, selector::values, &terms.index(index), errors);
     }
 }
 
-fn weight(term: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let weight = term["weight"].as_i64().unwrap_or(0);
-    if !(1..=100).contains(&weight) {
-        errors.push(FieldError::invalid(&path.child("weight"), weight, "must be in the range 1-100"));
-    }
-}
-
-fn node_term(term: &Value, strict: bool, path: &Path<'_>, errors: &mut Errors) {
+/// One term; `values`: how the values of a requirement are judged, which those that are only preferred are not.
+fn node_term(term: &Value, values: Judge, path: &Path<'_>, errors: &mut Errors) {
     let expressions = path.child("matchExpressions");
     for (index, one) in list(term, "matchExpressions").iter().enumerate() {
         let at = expressions.index(index);
-        operator(one, true, &at, errors);
-        key_and_values(one, strict, &at, errors);
+        selector::node_operator(one, &at, errors);
+        selector::key(one, &at, errors);
+        values(one, &at, errors);
     }
     let fields = path.child("matchFields");
     for (index, one) in list(term, "matchFields").iter().enumerate() {
@@ -105,23 +90,8 @@ fn node_term(term: &Value, strict: bool, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn pod_term(term: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for field in ["labelSelector", "namespaceSelector"] {
-        label_selector(&term[field], &path.child(field), errors);
-    }
-    for name in list(term, "namespaces").iter().filter_map(Value::as_str) {
-        invalid_each(errors, &path.child("namespace"), name, names::dns_label(name));
-    }
-    label_keys(term, path, errors);
-    let key = text(term, "topologyKey");
-    if key.is_empty() {
-        errors.push(FieldError::required(&path.child("topologyKey"), "can not be empty"));
-    }
-    invalid_each(errors, &path.child("topologyKey"), key, names::qualified_name(key));
-}
-
 /// Keys of the Pod's own labels, whose values are, or are not, to be those of others. They were written into the selector before.
-fn label_keys(term: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn label_keys(term: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let selector = &term["labelSelector"];
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
         let keys = list(term, field);
@@ -164,57 +134,36 @@ fn label_keys(term: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// `spec.topologySpreadConstraints` of a Pod.
-pub(super) fn spread(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
-    let all = list(spec, "topologySpreadConstraints");
+pub(super) fn spread(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let all = all.as_array().map_or(&[][..], Vec::as_slice);
     let pair = |one: &Value| [text(one, "topologyKey"), text(one, "whenUnsatisfiable")].map(str::to_owned);
     // Where each pair stands last.
     let last: HashMap<[String; 2], usize> =
         all.iter().enumerate().map(|(index, one)| (pair(one), index)).collect();
     for (index, one) in all.iter().enumerate() {
         let at = path.index(index);
-        positive(one, "maxSkew", &at, errors);
-        if text(one, "topologyKey").is_empty() {
-            errors.push(FieldError::required(&at.child("topologyKey"), "can not be empty"));
-        }
-        let action = text(one, "whenUnsatisfiable");
-        if !ACTIONS.contains(&action) {
-            errors.push(FieldError::not_supported(&at.child("whenUnsatisfiable"), action, &ACTIONS));
-        }
+        judge(facts::CORE_V1_TOPOLOGY_SPREAD_CONSTRAINT, one, None, &at, errors);
         if last.get(&pair(one)).is_some_and(|last| *last > index) {
-            let pair = format!("{{{}, {action}}}", text(one, "topologyKey"));
+            let [key, action] = pair(one);
+            let pair = format!("{{{key}, {action}}}");
             errors.push(FieldError::duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), pair));
         }
-        if one["minDomains"].is_number() {
-            positive(one, "minDomains", &at, errors);
-            if action != "DoNotSchedule" {
-                let detail =
-                    format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-                errors.push(FieldError::invalid(&at.child("minDomains"), one["minDomains"].clone(), detail));
-            }
-        }
-        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            if let Some(policy) = one[field].as_str().filter(|policy| !matches!(*policy, "Honor" | "Ignore"))
-            {
-                errors.push(FieldError::not_supported(&at.child(field), policy, &["Honor", "Ignore"]));
-            }
-        }
-        label_keys(one, &at, errors);
-        label_selector(&one["labelSelector"], &at.child("labelSelector"), errors);
+        judge(facts::CORE_V1_TOPOLOGY_SPREAD_CONSTRAINT_REST, one, None, &at, errors);
     }
 }
 
-fn positive(value: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
-    let number = value[field].as_i64().unwrap_or(0);
-    if number <= 0 {
-        errors.push(FieldError::invalid(&path.child(field), number, "must be greater than zero"));
+/// How many domains there are at least counts where Pods wait for them.
+pub(super) fn fewest_domains(one: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let action = text(one, "whenUnsatisfiable");
+    if one["minDomains"].is_number() && action != "DoNotSchedule" {
+        let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        errors.push(FieldError::invalid(&path.child("minDomains"), one["minDomains"].clone(), detail));
     }
 }
 
 /// `spec.tolerations` of a Pod.
-pub(super) fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-    for (index, one) in list(spec, "tolerations").iter().enumerate() {
+pub(super) fn tolerations(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    for (index, one) in all.as_array().into_iter().flatten().enumerate() {
         let at = path.index(index);
         let (key, operator, effect) = (text(one, "key"), text(one, "operator"), text(one, "effect"));
         if !key.is_empty() {
@@ -250,10 +199,13 @@ pub(super) fn tolerations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 errors.push(FieldError::not_supported(&at.child("operator"), other, &["Equal", "Exists"]));
             }
         }
-        if !effect.is_empty() && !EFFECTS.contains(&effect) {
-            errors.push(FieldError::not_supported(&at.child("effect"), effect, &EFFECTS));
-        }
+        judge(facts::CORE_V1_TOLERATION, one, None, &at, errors);
     }
+}
+
+/// The same, as facts name it.
+pub(super) fn preemption_policy(policy: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    preemption(policy.as_str().unwrap_or_default(), path, errors);
 }
 
 /// Whether a Pod takes the place of others.

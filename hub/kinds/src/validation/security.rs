@@ -8,17 +8,11 @@ use karmada_schema::{FieldError, Shown, go_json};
 use regex::Regex;
 use serde_json::Value;
 
-use super::{Errors, list, text};
+use super::{Errors, facts, judge, list, text};
 
 const SYSCTL: &str = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 static SYSCTL_REGEX: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(SYSCTL).expect("the pattern is a regular expression"));
-
-fn id(value: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(number) = value.as_i64().filter(|number| !(0..=i64::from(i32::MAX)).contains(number)) {
-        errors.push(FieldError::invalid(path, number, "must be between 0 and 2147483647, inclusive"));
-    }
-}
 
 /// A path below another, that does not climb.
 pub(super) fn descending(target: &str, path: &Path<'_>, errors: &mut Errors) {
@@ -30,44 +24,31 @@ pub(super) fn descending(target: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// The same, as facts name it.
+pub(super) fn stays_below(target: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    descending(target.as_str().unwrap_or_default(), path, errors);
+}
+
 /// `spec.securityContext`.
 pub(super) fn pod(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let context = &spec["securityContext"];
     let at = path.child("securityContext");
-    id(&context["fsGroup"], &at.child("fsGroup"), errors);
-    id(&context["runAsUser"], &at.child("runAsUser"), errors);
-    id(&context["runAsGroup"], &at.child("runAsGroup"), errors);
-    let groups = at.child("supplementalGroups");
-    for (index, group) in list(context, "supplementalGroups").iter().enumerate() {
-        id(group, &groups.index(index), errors);
-    }
+    judge(facts::CORE_V1_POD_SECURITY_CONTEXT, context, None, &at, errors);
     if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.push(FieldError::invalid(&at.child("shareProcessNamespace"), true, detail));
     }
     sysctls(spec, &at.child("sysctls"), errors);
-    if let Some(policy) = context["fsGroupChangePolicy"]
-        .as_str()
-        .filter(|policy| !matches!(*policy, "Always" | "OnRootMismatch"))
-    {
-        let at = at.child("fsGroupChangePolicy");
-        errors.push(FieldError::not_supported(&at, policy, &["Always", "OnRootMismatch"]));
-    }
-    seccomp(&context["seccompProfile"], &at.child("seccompProfile"), errors);
-    super::pod::options_for_windows(&context["windowsOptions"], &at.child("windowsOptions"), errors);
-    app_armor(&context["appArmorProfile"], &at.child("appArmorProfile"), errors);
+    judge(facts::CORE_V1_POD_SECURITY_CONTEXT_POLICIES, context, None, &at, errors);
     // Feature SELinuxMount is off: what it brings is known to those that came before it.
     let labels: &[&str] =
         match old.is_some_and(|old| old["securityContext"]["seLinuxChangePolicy"].is_string()) {
             true => &["MountOption", "Recursive"],
             false => &["Recursive"],
         };
-    for (field, known) in
-        [("supplementalGroupsPolicy", &["Merge", "Strict"][..]), ("seLinuxChangePolicy", labels)]
-    {
-        if let Some(policy) = context[field].as_str().filter(|policy| !known.contains(policy)) {
-            errors.push(FieldError::not_supported(&at.child(field), policy, known));
-        }
+    let policy = context["seLinuxChangePolicy"].as_str();
+    if let Some(policy) = policy.filter(|policy| !labels.contains(policy)) {
+        errors.push(FieldError::not_supported(&at.child("seLinuxChangePolicy"), policy, labels));
     }
 }
 
@@ -122,18 +103,9 @@ fn sysctls(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn seccomp(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-    if !profile.is_object() {
-        return;
-    }
+/// A profile of the node's has a file, and no other has.
+pub(super) fn seccomp_file(profile: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let kind = text(profile, "type");
-    match kind {
-        "" => errors
-            .push(FieldError::required(&path.child("type"), "type is required when seccompProfile is set")),
-        one if TYPES.contains(&one) => {}
-        other => errors.push(FieldError::not_supported(&path.child("type"), other, &TYPES)),
-    }
     let at = path.child("localhostProfile");
     match (kind, profile["localhostProfile"].as_str()) {
         ("Localhost", None) => {
@@ -152,26 +124,15 @@ fn seccomp(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn app_armor(profile: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-    if !profile.is_object() {
-        return;
-    }
-    let kind = text(profile, "type");
+/// The same of AppArmor's.
+pub(super) fn armor_file(profile: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("localhostProfile");
-    match (kind, profile["localhostProfile"].as_str()) {
+    match (text(profile, "type"), profile["localhostProfile"].as_str()) {
         ("Localhost", place) => local_profile(place.unwrap_or_default(), &at, errors),
         ("RuntimeDefault" | "Unconfined", Some(place)) => {
             errors.push(FieldError::invalid(&at, place, "can only be set when AppArmor type is Localhost"));
         }
-        ("", _) => {
-            errors.push(FieldError::required(
-                &path.child("type"),
-                "type is required when appArmorProfile is set",
-            ));
-        }
-        (one, _) if TYPES.contains(&one) => {}
-        (other, _) => errors.push(FieldError::not_supported(&path.child("type"), other, &TYPES)),
+        _ => {}
     }
 }
 
@@ -193,8 +154,7 @@ pub(super) fn container(context: &Value, shares_users: bool, path: &Path<'_>, er
     if !context.is_object() {
         return;
     }
-    id(&context["runAsUser"], &path.child("runAsUser"), errors);
-    id(&context["runAsGroup"], &path.child("runAsGroup"), errors);
+    judge(facts::CORE_V1_SECURITY_CONTEXT, context, None, path, errors);
     if let Some(mount) = context["procMount"].as_str() {
         match mount {
             "Default" => {}
@@ -212,7 +172,10 @@ pub(super) fn container(context: &Value, shares_users: bool, path: &Path<'_>, er
             }
         }
     }
-    seccomp(&context["seccompProfile"], &path.child("seccompProfile"), errors);
+    let profile = &context["seccompProfile"];
+    if profile.is_object() {
+        judge(facts::CORE_V1_SECCOMP_PROFILE, profile, None, &path.child("seccompProfile"), errors);
+    }
     if context["allowPrivilegeEscalation"] == false {
         if context["privileged"] == true {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
@@ -224,8 +187,7 @@ pub(super) fn container(context: &Value, shares_users: bool, path: &Path<'_>, er
             errors.push(FieldError::invalid(path, Shown::Raw(shown(context)), detail));
         }
     }
-    super::pod::options_for_windows(&context["windowsOptions"], &path.child("windowsOptions"), errors);
-    app_armor(&context["appArmorProfile"], &path.child("appArmorProfile"), errors);
+    judge(facts::CORE_V1_SECURITY_CONTEXT_PROFILES, context, None, path, errors);
 }
 
 /// The context as Go prints the internal struct.

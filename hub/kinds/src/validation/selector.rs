@@ -13,13 +13,36 @@ pub(super) fn label_selector(selector: &Value, path: &Path<'_>, errors: &mut Err
     let expressions = path.child("matchExpressions");
     for (index, expression) in list(selector, "matchExpressions").iter().enumerate() {
         let at = expressions.index(index);
-        operator(expression, false, &at, errors);
-        key_and_values(expression, true, &at, errors);
+        operator(expression, &at, errors);
+        key(expression, &at, errors);
+        values(expression, &at, errors);
     }
 }
 
-/// The operator of a requirement, and how many values it takes. `ordered`: nodes are also compared by number.
-pub(super) fn operator(expression: &Value, ordered: bool, at: &Path<'_>, errors: &mut Errors) {
+/// The same, as facts name it.
+pub(super) fn selector(selector: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    label_selector(selector, path, errors);
+}
+
+/// Labels, as facts name them.
+pub(super) fn label_map(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    labels(all, path, errors);
+}
+
+/// The operator of a requirement of nodes, which are also compared by number.
+pub(super) fn node_operator(expression: &Value, at: &Path<'_>, errors: &mut Errors) {
+    match text(expression, "operator") {
+        "Gt" | "Lt" if list(expression, "values").len() != 1 => errors.push(FieldError::required(
+            &at.child("values"),
+            "must be specified single value when `operator` is 'Lt' or 'Gt'",
+        )),
+        "Gt" | "Lt" => {}
+        _ => operator(expression, at, errors),
+    }
+}
+
+/// The operator of a requirement, and how many values it takes.
+fn operator(expression: &Value, at: &Path<'_>, errors: &mut Errors) {
     let values = list(expression, "values");
     match text(expression, "operator") {
         "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
@@ -30,12 +53,7 @@ pub(super) fn operator(expression: &Value, ordered: bool, at: &Path<'_>, errors:
             &at.child("values"),
             "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         )),
-        "Gt" | "Lt" if ordered && values.len() != 1 => errors.push(FieldError::required(
-            &at.child("values"),
-            "must be specified single value when `operator` is 'Lt' or 'Gt'",
-        )),
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        "Gt" | "Lt" if ordered => {}
         other => {
             let detail = "not a valid selector operator";
             errors.push(FieldError::invalid(&at.child("operator"), other, detail));
@@ -43,13 +61,17 @@ pub(super) fn operator(expression: &Value, ordered: bool, at: &Path<'_>, errors:
     }
 }
 
-/// The key of a requirement and, where they are judged, its values.
-pub(super) fn key_and_values(expression: &Value, judged: bool, at: &Path<'_>, errors: &mut Errors) {
+/// The key of a requirement.
+pub(super) fn key(expression: &Value, at: &Path<'_>, errors: &mut Errors) {
     let key = text(expression, "key");
     invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
+}
+
+/// The values of a requirement.
+pub(super) fn values(expression: &Value, at: &Path<'_>, errors: &mut Errors) {
     let at = at.child("values");
     let values = list(expression, "values").iter().filter_map(Value::as_str);
-    for (index, value) in values.enumerate().filter(|_| judged) {
+    for (index, value) in values.enumerate() {
         invalid_each(errors, &at.index(index), value, names::label_value(value));
     }
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::addresses::{reachable, usable, usable_range};
 use super::metadata::labels;
-use super::pod::{number_each, port};
-use super::{Errors, invalid_each, is_empty, list, names, one_of, text};
+use super::pod::number_each;
+use super::{Errors, facts, invalid_each, is_empty, judge, list, names, text};
 
 /// The first cluster address, wherever it is said.
 fn cluster_ip(spec: &Value) -> &str {
@@ -48,11 +48,11 @@ pub(crate) fn service(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     ports(spec, &path.child("ports"), errors);
     labels(&spec["selector"], &path.child("selector"), errors);
-    one_of(spec, "sessionAffinity", &["ClientIP", "None"], &path, errors);
+    judge(facts::CORE_V1_SERVICE_SPEC, spec, None, &path, errors);
     affinity(spec, &path, errors);
     errors.extend(addresses(new, old));
     external(spec, old, &path, errors);
-    one_of(spec, "type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"], &path, errors);
+    judge(facts::CORE_V1_SERVICE_SPEC_TYPE, spec, None, &path, errors);
     node_ports(spec, ty, &path.child("ports"), errors);
     ranges(new, old, errors);
     if !spec["allocateLoadBalancerNodePorts"].is_null() && ty != "LoadBalancer" {
@@ -101,12 +101,7 @@ fn ports(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 errors.push(FieldError::duplicate(&at.child("name"), name));
             }
         }
-        number_each(errors, &at.child("port"), one["port"].as_i64().unwrap_or(0));
-        one_of(one, "protocol", &["SCTP", "TCP", "UDP"], &at, errors);
-        port(&one["targetPort"], &at.child("targetPort"), errors);
-        if let Some(protocol) = one["appProtocol"].as_str() {
-            invalid_each(errors, &at.child("appProtocol"), protocol, names::qualified_name(protocol));
-        }
+        judge(facts::CORE_V1_SERVICE_PORT, one, None, &at, errors);
     }
 }
 
@@ -206,10 +201,7 @@ fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::duplicate(&at.index(index), family.clone()));
         }
     }
-    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-    if let Some(policy) = spec["ipFamilyPolicy"].as_str().filter(|policy| !POLICIES.contains(policy)) {
-        errors.push(FieldError::not_supported(&path.child("ipFamilyPolicy"), policy, &POLICIES));
-    }
+    judge(facts::CORE_V1_SERVICE_SPEC_FAMILIES, spec, None, path, errors);
 }
 
 /// Addresses that others reach the Service at.
@@ -259,17 +251,13 @@ fn ranges(new: &Value, old: Option<&Value>, errors: &mut Errors) {
 }
 
 fn affinity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const MOST: i64 = 86_400;
     if text(spec, "sessionAffinity") != "ClientIP" {
         return;
     }
     let at = path.child("sessionAffinityConfig");
     let at = at.child("clientIP");
-    let seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].as_i64();
-    if let Some(seconds) = seconds.filter(|seconds| !(1..=MOST).contains(seconds)) {
-        let detail = format!("must be greater than 0 and less than {MOST}");
-        errors.push(FieldError::invalid(&at.child("timeoutSeconds"), seconds, detail));
-    }
+    let config = &spec["sessionAffinityConfig"]["clientIP"];
+    judge(facts::CORE_V1_CLIENT_IPCONFIG, config, None, &at, errors);
 }
 
 fn balancer_class(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -309,15 +297,7 @@ fn traffic(spec: &Value, ty: &str, path: &Path<'_>, errors: &mut Errors) {
         (true, 0) => errors.push(FieldError::required(&at, "")),
         (true, _) => number_each(errors, &at, health),
     }
-    let policy = text(spec, "internalTrafficPolicy");
-    if spec["internalTrafficPolicy"].is_string() && !matches!(policy, "Cluster" | "Local") {
-        let at = path.child("internalTrafficPolicy");
-        errors.push(FieldError::not_supported(&at, policy, &["Cluster", "Local"]));
-    }
-    const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-    if let Some(given) = spec["trafficDistribution"].as_str().filter(|given| !DISTRIBUTIONS.contains(given)) {
-        errors.push(FieldError::not_supported(&path.child("trafficDistribution"), given, &DISTRIBUTIONS));
-    }
+    judge(facts::CORE_V1_SERVICE_SPEC_TRAFFIC, spec, None, path, errors);
 }
 
 /// Addresses and families stay, save to and from ExternalName and to and from no head.

@@ -7,10 +7,10 @@ use karmada_schema::condition;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use super::{Errors, addresses, invalid_each, list, names, non_negative, text, volume_sources};
+use super::{Errors, addresses, facts, invalid_each, judge, list, names, text, volume_sources};
 
 /// Where a balancer is reached.
-pub(crate) fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Errors) {
+pub(crate) fn balancer(new: &Value, old: &Value, errors: &mut Errors) {
     let status = Path::field("status");
     let path = status.child("loadBalancer");
     let path = path.child("ingress");
@@ -25,7 +25,7 @@ pub(crate) fn balancer(new: &Value, old: &Value, modes: bool, errors: &mut Error
         }
         let mode = one["ipMode"].as_str();
         let at_mode = at.child("ipMode");
-        match mode.filter(|_| modes) {
+        match mode {
             Some(_) if ip.is_empty() => {
                 errors.push(FieldError::forbidden(&at_mode, "may not be specified when `ip` is not set"));
             }
@@ -81,11 +81,7 @@ pub(crate) fn claim(new: &Value, errors: &mut Errors) {
 pub(crate) fn controller(new: &Value, errors: &mut Errors) {
     let path = &Path::field("status");
     let status = &new["status"];
-    for field in
-        ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"]
-    {
-        non_negative(status, field, path, errors);
-    }
+    judge(facts::CORE_V1_REPLICATION_CONTROLLER_STATUS, status, None, path, errors);
     let number = |field: &str| status[field].as_i64().unwrap_or(0);
     for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
         if number(field) > number("replicas") {
@@ -104,7 +100,5 @@ pub(crate) fn budget(new: &Value, errors: &mut Errors) {
     let path = &Path::field("status");
     let status = &new["status"];
     condition::validate(status, &path.child("conditions"), errors);
-    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-        non_negative(status, field, path, errors);
-    }
+    judge(facts::POLICY_V1_POD_DISRUPTION_BUDGET_STATUS, status, None, path, errors);
 }

@@ -21,6 +21,18 @@ pub(super) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut Errors) 
     invalid_each(errors, path, name, names::dns_subdomain(&lower));
 }
 
+/// The same, as facts name it.
+pub(super) fn driver_name(name: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    csi_driver_name(name.as_str().unwrap_or_default(), path, errors);
+}
+
+/// A path that does not climb.
+pub(super) fn stays_below(path: &Value, _: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+    if path.as_str().is_some_and(|path| path.split('/').any(|part| part == "..")) {
+        errors.push(FieldError::invalid(at, path.clone(), "must not contain '..'"));
+    }
+}
+
 /// A text that must be there.
 pub(super) fn required(source: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
     if text(source, field).is_empty() {
@@ -29,7 +41,7 @@ pub(super) fn required(source: &Value, field: &str, path: &Path<'_>, errors: &mu
 }
 
 /// A path of the node.
-pub(super) fn host_path(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn host_path(source: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     const TYPES: [&str; 8] =
         ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     let target = text(source, "path");
@@ -46,13 +58,11 @@ pub(super) fn host_path(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A path of a file server.
-pub(super) fn nfs(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    required(source, "server", path, errors);
-    required(source, "path", path, errors);
-    if !text(source, "path").starts_with('/') {
-        let detail = "must be an absolute path";
-        errors.push(FieldError::invalid(&path.child("path"), text(source, "path"), detail));
+/// A path from the root.
+pub(super) fn absolute(path: &Value, _: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+    let path = path.as_str().unwrap_or_default();
+    if !path.starts_with('/') {
+        errors.push(FieldError::invalid(at, path, "must be an absolute path"));
     }
 }
 

@@ -1,14 +1,17 @@
 //! PersistentVolumes: what they are made of, and what of them may not change.
 
+use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
+use karmada_schema::facts::Fact;
 use karmada_schema::path::Path;
-use karmada_schema::quantity::Quantity;
 use serde_json::Value;
 
 use super::resources::amount;
 use super::scheduling::node_selector;
 use super::volume_update::SOURCES;
-use super::{Errors, amount_shown, entries, invalid_each, is_empty, list, names, text, volume_fields};
+use super::{
+    Errors, amount_shown, entries, facts, invalid_each, is_empty, judge, list, names, text, volume_fields,
+};
 
 /// How a volume may be mounted.
 pub(super) const ACCESS_MODES: [&str; 4] =
@@ -16,16 +19,25 @@ pub(super) const ACCESS_MODES: [&str; 4] =
 
 pub(crate) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = Path::field("spec");
-    spec(&new["spec"], text(&new["metadata"], "name"), false, &path, errors);
+    spec(&new["spec"], text(&new["metadata"], "name"), Held::Stored, &path, errors);
     if let Some(old) = old {
         super::volume_update::update(&new["spec"], &old["spec"], &path, errors);
     }
 }
 
-/// The spec of a volume; `inline`: within an attachment, where only some of it makes sense.
-pub(super) fn spec(spec: &Value, name: &str, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+/// Where a volume's spec stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    /// In a PersistentVolume.
+    Stored,
+    /// Within an attachment, where only some of it makes sense.
+    Inline,
+}
+
+/// The spec of a volume.
+pub(super) fn spec(spec: &Value, name: &str, held: Held, path: &Path<'_>, errors: &mut Errors) {
     const INLINE: &str = "may not be specified in the context of inline volumes";
-    if inline {
+    if held == Held::Inline {
         for field in ["claimRef", "capacity"] {
             if !is_empty(&spec[field]) {
                 errors.push(FieldError::forbidden(&path.child(field), INLINE));
@@ -39,15 +51,15 @@ pub(super) fn spec(spec: &Value, name: &str, inline: bool, path: &Path<'_>, erro
     if list(spec, "accessModes").is_empty() {
         errors.push(FieldError::required(&path.child("accessModes"), ""));
     }
-    access_modes(spec, path, errors);
-    if !inline {
+    access_modes(spec, None, path, errors);
+    if held == Held::Stored {
         capacity(spec, path, errors);
     }
-    reclaim(spec, inline, path, errors);
+    reclaim(spec, held, path, errors);
     let affinity = &spec["nodeAffinity"];
     if affinity.is_object() {
         let at = path.child("nodeAffinity");
-        if inline {
+        if held == Held::Inline {
             errors.push(FieldError::forbidden(&at, INLINE));
         } else if affinity["required"].is_object() {
             node_selector(&affinity["required"], &at.child("required"), errors);
@@ -56,8 +68,8 @@ pub(super) fn spec(spec: &Value, name: &str, inline: bool, path: &Path<'_>, erro
                 .push(FieldError::required(&at.child("required"), "must specify required node constraints"));
         }
     }
-    sources(spec, name, inline, path, errors);
-    rest(spec, inline, path, errors);
+    sources(spec, name, held, path, errors);
+    rest(spec, held, path, errors);
 }
 
 fn capacity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -72,8 +84,8 @@ fn capacity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (name, value) in all {
         let Some(size) = Quantity::from_value(value) else { continue };
         let at = at.key(name);
-        if size.value() < 0 {
-            errors.push(FieldError::invalid(&at, size.value(), "must be a valid resource quantity"));
+        if size.wrapped_units() < 0 {
+            errors.push(FieldError::invalid(&at, size.wrapped_units(), "must be a valid resource quantity"));
         }
         if size.nanos() <= 0 {
             errors.push(FieldError::invalid(&at, amount_shown(value), "must be greater than zero"));
@@ -81,14 +93,14 @@ fn capacity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn reclaim(spec: &Value, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+fn reclaim(spec: &Value, held: Held, path: &Path<'_>, errors: &mut Errors) {
     const POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
     let (policy, at) =
         (text(spec, "persistentVolumeReclaimPolicy"), path.child("persistentVolumeReclaimPolicy"));
     match policy {
         "" => {}
         "Retain" => {}
-        _ if inline => {
+        _ if held == Held::Inline => {
             let detail = "may only be Retain in the context of inline volumes";
             errors.push(FieldError::forbidden(&at, detail));
         }
@@ -97,19 +109,19 @@ fn reclaim(spec: &Value, inline: bool, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn sources(spec: &Value, name: &str, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+fn sources(spec: &Value, name: &str, held: Held, path: &Path<'_>, errors: &mut Errors) {
     let mut found = 0;
     for field in SOURCES.into_iter().filter(|field| spec[*field].is_object()) {
         if found > 0 && field != "flexVolume" {
             // So kube-apiserver names it here, and nowhere else.
-            let told = if field == "cephfs" && !inline { "cephFS" } else { field };
+            let told = if field == "cephfs" && held == Held::Stored { "cephFS" } else { field };
             errors.push(FieldError::forbidden(&path.child(told), "may not specify more than 1 volume type"));
             continue;
         }
         found += 1;
         let named = if field == "gcePersistentDisk" { "persistentDisk" } else { field };
         source(field, &spec[field], name, &path.child(named), errors);
-        if field == "local" && (inline || !spec["nodeAffinity"].is_object()) {
+        if field == "local" && (held == Held::Inline || !spec["nodeAffinity"].is_object()) {
             let detail = "Local volume requires node affinity";
             errors.push(FieldError::required(&path.child("nodeAffinity"), detail));
         }
@@ -126,16 +138,16 @@ fn sources(spec: &Value, name: &str, inline: bool, path: &Path<'_>, errors: &mut
     }
 }
 
-fn rest(spec: &Value, inline: bool, path: &Path<'_>, errors: &mut Errors) {
+fn rest(spec: &Value, held: Held, path: &Path<'_>, errors: &mut Errors) {
     let class = text(spec, "storageClassName");
     let at = path.child("storageClassName");
-    if inline && !class.is_empty() {
+    if held == Held::Inline && !class.is_empty() {
         errors.push(FieldError::forbidden(&at, "may not be specified in the context of inline volumes"));
     } else if !class.is_empty() {
         invalid_each(errors, &at, class, names::dns_subdomain(class));
     }
     let (mode, at) = (text(spec, "volumeMode"), path.child("volumeMode"));
-    if inline && spec["volumeMode"].is_string() && mode != "Filesystem" {
+    if held == Held::Inline && spec["volumeMode"].is_string() && mode != "Filesystem" {
         let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
         errors.push(FieldError::forbidden(&at, detail));
     } else if spec["volumeMode"].is_string() && !matches!(mode, "Block" | "Filesystem") {
@@ -155,123 +167,61 @@ fn rest(spec: &Value, inline: bool, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Fields that must be there, by source.
-fn needed(field: &str) -> &'static [&'static str] {
+/// The facts of a source by the field that it stands in; iSCSI's depend on what the volume is called.
+fn facts_of(field: &str) -> &'static [Fact] {
     match field {
-        "gcePersistentDisk" => &["pdName"],
-        "awsElasticBlockStore" | "cinder" | "portworxVolume" => &["volumeID"],
-        "glusterfs" => &["endpoints", "path"],
-        "vsphereVolume" => &["volumePath"],
-        "photonPersistentDisk" => &["pdID"],
-        "scaleIO" => &["gateway", "system", "volumeName"],
-        "azureFile" => &["secretName", "shareName"],
-        "azureDisk" => &["diskName", "diskURI"],
-        "flexVolume" => &["driver"],
+        "hostPath" => facts::CORE_V1_HOST_PATH_VOLUME_SOURCE,
+        "nfs" => facts::CORE_V1_NFSVOLUME_SOURCE,
+        "gcePersistentDisk" => facts::CORE_V1_GCEPERSISTENT_DISK_VOLUME_SOURCE,
+        "awsElasticBlockStore" => facts::CORE_V1_AWSELASTIC_BLOCK_STORE_VOLUME_SOURCE,
+        "glusterfs" => facts::CORE_V1_GLUSTERFS_PERSISTENT_VOLUME_SOURCE,
+        "flocker" => facts::CORE_V1_FLOCKER_VOLUME_SOURCE,
+        "rbd" => facts::CORE_V1_RBDVOLUME_SOURCE,
+        "quobyte" => facts::CORE_V1_QUOBYTE_VOLUME_SOURCE,
+        "cephfs" => facts::CORE_V1_CEPH_FSVOLUME_SOURCE,
+        "cinder" => facts::CORE_V1_CINDER_PERSISTENT_VOLUME_SOURCE,
+        "fc" => facts::CORE_V1_FCVOLUME_SOURCE,
+        "flexVolume" => facts::CORE_V1_FLEX_VOLUME_SOURCE,
+        "azureFile" => facts::CORE_V1_AZURE_FILE_PERSISTENT_VOLUME_SOURCE,
+        "vsphereVolume" => facts::CORE_V1_VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
+        "photonPersistentDisk" => facts::CORE_V1_PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
+        "portworxVolume" => facts::CORE_V1_PORTWORX_VOLUME_SOURCE,
+        "azureDisk" => facts::CORE_V1_AZURE_DISK_VOLUME_SOURCE,
+        "scaleIO" => facts::CORE_V1_SCALE_IOVOLUME_SOURCE,
+        "local" => facts::CORE_V1_LOCAL_VOLUME_SOURCE,
+        "storageos" => facts::CORE_V1_STORAGE_OSPERSISTENT_VOLUME_SOURCE,
+        "csi" => facts::CORE_V1_CSIPERSISTENT_VOLUME_SOURCE,
         _ => &[],
     }
 }
 
 /// One source by its name; `name`: what the volume is called.
 pub(super) fn source(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
-    for one in needed(field) {
-        volume_fields::required(source, one, path, errors);
-    }
-    match field {
-        "hostPath" => volume_fields::host_path(source, path, errors),
-        "nfs" => volume_fields::nfs(source, path, errors),
-        "gcePersistentDisk" | "awsElasticBlockStore" => {
-            let partition = source["partition"].as_i64().unwrap_or(0);
-            if !(0..=255).contains(&partition) {
-                let detail = "must be between 1 and 255, inclusive";
-                errors.push(FieldError::invalid(&path.child("partition"), partition, detail));
-            }
-        }
-        "glusterfs" => {
-            if let Some(namespace) = source["endpointsNamespace"].as_str() {
-                let at = path.child("endpointsNamespace");
-                if namespace.is_empty() {
-                    let detail = "if the endpointnamespace is set, it must be a valid namespace name";
-                    errors.push(FieldError::invalid(&at, namespace, detail));
-                } else {
-                    invalid_each(errors, &at, namespace, names::dns_label(namespace));
-                }
-            }
-        }
-        "flocker" => flocker(source, path, errors),
-        "rbd" => {
-            monitors(source, path, errors);
-            volume_fields::required(source, "image", path, errors);
-        }
-        "cephfs" => monitors(source, path, errors),
-        "quobyte" => quobyte(source, path, errors),
-        "iscsi" => iscsi(source, name, path, errors),
-        "cinder" => secret(&source["secretRef"], &path.child("secretRef"), false, errors),
-        "fc" => fibre(source, path, errors),
-        "flexVolume" => flex(source, path, errors),
-        "azureFile" if source["secretNamespace"] == "" => {
-            errors.push(FieldError::required(&path.child("secretNamespace"), ""));
-        }
-        "azureDisk" => azure_disk(source, path, errors),
-        "local" => {
-            let (target, at) = (text(source, "path"), path.child("path"));
-            if target.is_empty() {
-                errors.push(FieldError::required(&at, ""));
-            } else if target.split('/').any(|part| part == "..") {
-                errors.push(FieldError::invalid(&at, target, "must not contain '..'"));
-            }
-        }
-        "storageos" => {
-            let (volume, namespace) = (text(source, "volumeName"), text(source, "volumeNamespace"));
-            if volume.is_empty() {
-                errors.push(FieldError::required(&path.child("volumeName"), ""));
-            } else {
-                invalid_each(errors, &path.child("volumeName"), volume, names::dns_label(volume));
-            }
-            if !namespace.is_empty() {
-                invalid_each(errors, &path.child("volumeNamespace"), namespace, names::dns_label(namespace));
-            }
-            secret(&source["secretRef"], &path.child("secretRef"), false, errors);
-        }
-        "csi" => {
-            volume_fields::csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
-            volume_fields::required(source, "volumeHandle", path, errors);
-            for field in [
-                "controllerPublishSecretRef",
-                "controllerExpandSecretRef",
-                "nodePublishSecretRef",
-                "nodeExpandSecretRef",
-            ] {
-                secret(&source[field], &path.child(field), true, errors);
-            }
-        }
-        _ => {}
+    judge(facts_of(field), source, None, path, errors);
+    if field == "iscsi" {
+        iscsi(source, name, path, errors);
     }
 }
 
-/// A secret by name and namespace. `named`: what they are called is judged too.
-fn secret(secret: &Value, path: &Path<'_>, named: bool, errors: &mut Errors) {
-    if !secret.is_object() {
-        return;
-    }
-    for (field, rule) in
-        [("name", names::dns_subdomain as fn(&str) -> Vec<String>), ("namespace", names::dns_label)]
-    {
-        let (value, at) = (text(secret, field), path.child(field));
-        if value.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-        } else if named {
-            invalid_each(errors, &at, value, rule(value));
-        }
+/// Where a share's endpoints are.
+pub(super) fn namespace_of_endpoints(new: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let namespace = new.as_str().unwrap_or_default();
+    if namespace.is_empty() {
+        let detail = "if the endpointnamespace is set, it must be a valid namespace name";
+        errors.push(FieldError::invalid(path, namespace, detail));
+    } else {
+        invalid_each(errors, path, namespace, names::dns_label(namespace));
     }
 }
 
-fn monitors(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if list(source, "monitors").is_empty() {
-        errors.push(FieldError::required(&path.child("monitors"), ""));
+/// What need not be there is no empty text.
+pub(super) fn not_empty(text: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    if text == "" {
+        errors.push(FieldError::required(path, ""));
     }
 }
 
-fn flocker(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn flocker(source: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
     if name.is_empty() && uuid.is_empty() {
         errors.push(FieldError::required(path, "one of datasetName and datasetUUID is required"));
@@ -285,7 +235,7 @@ fn flocker(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn quobyte(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn quobyte(source: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
     let (registry, at) = (text(source, "registry"), path.child("registry"));
     if registry.is_empty() {
@@ -298,7 +248,6 @@ fn quobyte(source: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.push(FieldError::invalid(&at, registry, PAIRS));
         }
     }
-    volume_fields::required(source, "volume", path, errors);
 }
 
 fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
@@ -316,10 +265,7 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
     } else if !volume_fields::is_iscsi_name(iqn) {
         errors.push(FieldError::invalid(&path.child("iqn"), iqn, "must be valid format"));
     }
-    let lun = source["lun"].as_i64().unwrap_or(0);
-    if !(0..=255).contains(&lun) {
-        errors.push(FieldError::invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive"));
-    }
+    judge(facts::CORE_V1_ISCSIVOLUME_SOURCE, source, None, path, errors);
     let at = path.child("secretRef");
     if (source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true)
         && !source["secretRef"].is_object()
@@ -334,7 +280,7 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn fibre(source: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn fibre(source: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (names, ids) = (list(source, "targetWWNs"), list(source, "wwids"));
     let at = path.child("targetWWNs");
     if names.is_empty() && ids.is_empty() {
@@ -357,29 +303,23 @@ fn fibre(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn flex(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let at = path.child("options");
-    for (key, _) in entries(source, "options") {
+/// Options whose names are nobody else's.
+pub(super) fn flex_options(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    for (key, _) in all.as_object().into_iter().flatten() {
         let domain = key.split_once('/').map_or(key.as_str(), |(domain, _)| domain);
         let domain = format!(".{}", domain.to_lowercase());
         if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
             let detail = "kubernetes.io and k8s.io namespaces are reserved";
-            errors.push(FieldError::invalid(&at.key(key), key.as_str(), detail));
+            errors.push(FieldError::invalid(&path.key(key), key.as_str(), detail));
         }
     }
 }
 
-fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
-    const KINDS: [&str; 3] = ["Dedicated", "Managed", "Shared"];
+/// Where a disk is, by its kind.
+pub(super) fn azure_uri(source: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     const MANAGED: &str =
         "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
     const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
-    for (field, known) in [("cachingMode", &MODES), ("kind", &KINDS)] {
-        if let Some(value) = source[field].as_str().filter(|value| !known.contains(value)) {
-            errors.push(FieldError::not_supported(&path.child(field), value, known));
-        }
-    }
     let (uri, at) = (text(source, "diskURI"), path.child("diskURI"));
     match source["kind"].as_str() {
         Some("Managed") if !uri.starts_with("/subscriptions/") => {
@@ -396,8 +336,14 @@ fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn basic_amounts(of: &Value, field: &str, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child(field);
     for (name, value) in entries(of, field) {
-        let Some(size) = Quantity::from_value(value).filter(|size| size.value() < 0) else { continue };
-        errors.push(FieldError::invalid(&at.key(name), size.value(), "must be a valid resource quantity"));
+        let Some(size) = Quantity::from_value(value).filter(|size| size.wrapped_units() < 0) else {
+            continue;
+        };
+        errors.push(FieldError::invalid(
+            &at.key(name),
+            size.wrapped_units(),
+            "must be a valid resource quantity",
+        ));
     }
 }
 
@@ -427,7 +373,7 @@ pub(super) fn claim_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// `accessModes`: known ones, and one Pod alone or others.
-pub(super) fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn access_modes(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("accessModes");
     let modes = list(spec, "accessModes");
     for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {

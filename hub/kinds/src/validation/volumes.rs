@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::metadata::{annotations, labels};
 use super::security::descending;
-use super::{Errors, addresses, invalid_each, list, names, text, volume_fields};
+use super::{Errors, addresses, facts, invalid_each, judge, list, names, text, volume_fields};
 
 /// Every source, in the order in which the first is found.
 const SOURCES: [&str; 30] = [
@@ -100,64 +100,29 @@ fn claim_name(volume: &str, pod: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn one(field: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    match field {
-        "hostPath" => volume_fields::host_path(source, at, errors),
+    let own = match field {
         "emptyDir" if text(source, "sizeLimit").starts_with('-') => {
             let detail = "SizeLimit field must be a valid resource quantity";
-            errors.push(FieldError::forbidden(&at.child("sizeLimit"), detail));
+            return errors.push(FieldError::forbidden(&at.child("sizeLimit"), detail));
         }
-        "image" => super::one_of(source, "pullPolicy", &["Always", "IfNotPresent", "Never"], at, errors),
-        "gitRepo" => {
-            volume_fields::required(source, "repository", at, errors);
-            descending(text(source, "directory"), &at.child("directory"), errors);
-        }
-        "secret" => {
-            volume_fields::required(source, "secretName", at, errors);
-            mode(&source["defaultMode"], &at.child("defaultMode"), errors);
-            items(source, at, errors);
-        }
-        "configMap" => {
-            volume_fields::required(source, "name", at, errors);
-            mode(&source["defaultMode"], &at.child("defaultMode"), errors);
-            items(source, at, errors);
-        }
-        "persistentVolumeClaim" => volume_fields::required(source, "claimName", at, errors),
-        "nfs" => volume_fields::nfs(source, at, errors),
-        "iscsi" => iscsi(source, at, errors),
-        "csi" => csi(source, at, errors),
-        "downwardAPI" => {
-            mode(&source["defaultMode"], &at.child("defaultMode"), errors);
-            list(source, "items").iter().for_each(|item| downward(item, at, errors));
-        }
-        "projected" => projected(source, at, errors),
+        "iscsi" => return iscsi(source, at, errors),
+        "csi" => return csi(source, at, errors),
+        "projected" => return projected(source, at, errors),
         "ephemeral" => {
-            claim_template(&source["volumeClaimTemplate"], &at.child("volumeClaimTemplate"), errors);
+            let at = at.child("volumeClaimTemplate");
+            return claim_template(&source["volumeClaimTemplate"], &at, errors);
         }
-        "cinder" => {
-            volume_fields::required(source, "volumeID", at, errors);
-            secret(source, at, errors);
-        }
-        "storageos" => {
-            let (volume, namespace) = (text(source, "volumeName"), text(source, "volumeNamespace"));
-            if volume.is_empty() {
-                errors.push(FieldError::required(&at.child("volumeName"), ""));
-            } else {
-                invalid_each(errors, &at.child("volumeName"), volume, names::dns_label(volume));
-            }
-            if !namespace.is_empty() {
-                invalid_each(errors, &at.child("volumeNamespace"), namespace, names::dns_label(namespace));
-            }
-            secret(source, at, errors);
-        }
-        _ => super::volume_sources::source(field, source, "", at, errors),
-    }
-}
-
-/// A secret of the Pod's own namespace.
-fn secret(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if source["secretRef"].is_object() {
-        volume_fields::required(&source["secretRef"], "name", &path.child("secretRef"), errors);
-    }
+        "image" => facts::CORE_V1_IMAGE_VOLUME_SOURCE,
+        "gitRepo" => facts::CORE_V1_GIT_REPO_VOLUME_SOURCE,
+        "secret" => facts::CORE_V1_SECRET_VOLUME_SOURCE,
+        "configMap" => facts::CORE_V1_CONFIG_MAP_VOLUME_SOURCE,
+        "persistentVolumeClaim" => facts::CORE_V1_PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE,
+        "downwardAPI" => facts::CORE_V1_DOWNWARD_APIVOLUME_SOURCE,
+        "cinder" => facts::CORE_V1_CINDER_VOLUME_SOURCE,
+        "storageos" => facts::CORE_V1_STORAGE_OSVOLUME_SOURCE,
+        _ => return super::volume_sources::source(field, source, "", at, errors),
+    };
+    judge(own, source, None, at, errors);
 }
 
 /// A claim that is made for the Pod: of its metadata only labels and annotations are the template's to say.
@@ -180,24 +145,6 @@ fn claim_template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     super::core::claim_spec(&template["spec"], &path.child("spec"), errors);
 }
 
-fn mode(value: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if let Some(mode) = value.as_i64().filter(|mode| !(0..=0o777).contains(mode)) {
-        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
-        errors.push(FieldError::invalid(path, mode, detail));
-    }
-}
-
-fn items(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let all = path.child("items");
-    for (index, item) in list(source, "items").iter().enumerate() {
-        let at = all.index(index);
-        volume_fields::required(item, "key", &at, errors);
-        volume_fields::required(item, "path", &at, errors);
-        local(text(item, "path"), &at.child("path"), errors);
-        mode(&item["mode"], &at.child("mode"), errors);
-    }
-}
-
 fn iscsi(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     volume_fields::required(source, "targetPortal", path, errors);
     let name = text(source, "iqn");
@@ -206,10 +153,7 @@ fn iscsi(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     } else {
         iscsi_name(name, &path.child("iqn"), errors);
     }
-    let lun = source["lun"].as_i64().unwrap_or(0);
-    if !(0..=255).contains(&lun) {
-        errors.push(FieldError::invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive"));
-    }
+    judge(facts::CORE_V1_ISCSIVOLUME_SOURCE, source, None, path, errors);
     let asks = source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true;
     if asks && !source["secretRef"].is_object() {
         errors.push(FieldError::required(&path.child("secretRef"), ""));
@@ -242,18 +186,18 @@ fn csi(source: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A path below another that does not climb, and whose beginning is nobody else's.
-fn local(target: &str, path: &Path<'_>, errors: &mut Errors) {
+/// A relative path without `..`, whose first part does not begin with `..` either: kubelet keeps such names for itself.
+pub(super) fn local(target: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let target = target.as_str().unwrap_or_default();
     descending(target, path, errors);
     if target.starts_with("..") && !target.starts_with("../") {
         errors.push(FieldError::invalid(path, target, "must not start with '..'"));
     }
 }
 
-fn downward(item: &Value, path: &Path<'_>, errors: &mut Errors) {
-    volume_fields::required(item, "path", path, errors);
-    local(text(item, "path"), &path.child("path"), errors);
-    super::pod::references(item, true, path, errors);
+/// What a file tells of the Pod: one thing.
+pub(super) fn told(item: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    super::pod::references(item, super::pod::Teller::File, path, errors);
     match (item["fieldRef"].is_object(), item["resourceFieldRef"].is_object()) {
         (true, true) => {
             let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
@@ -264,11 +208,10 @@ fn downward(item: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         _ => {}
     }
-    mode(&item["mode"], &path.child("mode"), errors);
 }
 
 fn projected(source: &Value, path: &Path<'_>, errors: &mut Errors) {
-    mode(&source["defaultMode"], &path.child("defaultMode"), errors);
+    judge(facts::CORE_V1_PROJECTED_VOLUME_SOURCE, source, None, path, errors);
     let mut paths = BTreeSet::new();
     let mut put = |target: &str, of: &str, errors: &mut Errors| {
         if !target.is_empty() && !paths.insert(target.to_owned()) {
@@ -281,34 +224,26 @@ fn projected(source: &Value, path: &Path<'_>, errors: &mut Errors) {
         for kind in ["secret", "configMap"] {
             let part = &one[kind];
             if part.is_object() {
-                volume_fields::required(part, "name", &at.child(kind), errors);
-                items(part, &at.child(kind), errors);
+                judge(facts::CORE_V1_SECRET_PROJECTION, part, None, &at.child(kind), errors);
                 for item in list(part, "items") {
                     put(text(item, "path"), text(part, "name"), errors);
                 }
             }
         }
         for item in list(&one["downwardAPI"], "items") {
-            downward(item, &at.child("downwardAPI"), errors);
+            judge(facts::CORE_V1_DOWNWARD_APIVOLUME_FILE, item, None, &at.child("downwardAPI"), errors);
             put(text(item, "path"), text(item, "path"), errors);
         }
         let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
         let several = kinds.into_iter().filter(|kind| one[*kind].is_object()).count() > 1;
         let token = &one["serviceAccountToken"];
         if token.is_object() {
-            let seconds = token["expirationSeconds"].as_i64().unwrap_or(3600);
             let at = at.child("serviceAccountToken");
-            if seconds < 600 {
-                let detail = "may not specify a duration less than 10 minutes";
-                errors.push(FieldError::invalid(&at.child("expirationSeconds"), seconds, detail));
-            } else if seconds > 1 << 32 {
-                let detail = "may not specify a duration larger than 2^32 seconds";
-                errors.push(FieldError::invalid(&at.child("expirationSeconds"), seconds, detail));
-            }
+            judge(facts::CORE_V1_SERVICE_ACCOUNT_TOKEN_PROJECTION, token, None, &at, errors);
             if text(token, "path").is_empty() {
                 errors.push(FieldError::required(&path.child("path"), ""));
             } else {
-                local(text(token, "path"), &path.child("path"), errors);
+                local(&token["path"], None, &path.child("path"), errors);
             }
         }
         if several {
@@ -319,7 +254,7 @@ fn projected(source: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// `spec.dnsConfig`.
-pub(super) fn dns(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn dns(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (config, at) = (&spec["dnsConfig"], path.child("dnsConfig"));
     if text(spec, "dnsPolicy") == "None" {
         if !config.is_object() {
@@ -366,8 +301,8 @@ pub(super) fn dns(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// `spec.hostAliases`.
-pub(super) fn host_aliases(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (index, alias) in list(spec, "hostAliases").iter().enumerate() {
+pub(super) fn host_aliases(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    for (index, alias) in all.as_array().into_iter().flatten().enumerate() {
         let at = path.index(index);
         addresses::usable(text(alias, "ip"), &[], &at.child("ip"), errors);
         let hostnames = at.child("hostnames");

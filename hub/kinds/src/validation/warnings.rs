@@ -5,7 +5,7 @@ mod ports;
 
 use std::collections::HashSet;
 
-use karmada_schema::quantity::Quantity;
+use karmada_quantity::Quantity;
 use serde_json::Value;
 
 use super::pod::marks;
@@ -176,25 +176,31 @@ fn node_terms(place: &str, spec: &Value, out: &mut Warnings) {
         ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution");
     let at = format!("{place}spec.affinity.nodeAffinity");
     for (index, term) in list(&of[required], "nodeSelectorTerms").iter().enumerate() {
-        node_term(&format!("{at}.{required}.nodeSelectorTerms[{index}]"), term, false, out);
+        node_term(&format!("{at}.{required}.nodeSelectorTerms[{index}]"), term, |_, _, _| {}, out);
     }
     for (index, term) in list(of, preferred).iter().enumerate() {
-        node_term(&format!("{at}.{preferred}[{index}].preference"), &term["preference"], true, out);
+        let at = format!("{at}.{preferred}[{index}].preference");
+        node_term(&at, &term["preference"], values, out);
     }
 }
 
-fn node_term(at: &str, term: &Value, with_values: bool, out: &mut Warnings) {
+/// One term; `values`: what is said of the values of a requirement, which are refused elsewhere where they are not only preferred.
+fn node_term(at: &str, term: &Value, values: fn(&str, &Value, &mut Warnings), out: &mut Warnings) {
     for (index, one) in list(term, "matchExpressions").iter().enumerate() {
         let at = format!("{at}.matchExpressions[{index}]");
         let key = text(one, "key");
         if let Some(words) = old_label(key) {
             out.push(format!("{at}.key: {key} is {words}"));
         }
-        let values = list(one, "values").iter().filter_map(Value::as_str).filter(|_| with_values);
-        for (index, value) in values.enumerate() {
-            let problems = names::label_value(value).into_iter();
-            out.extend(problems.map(|why| format!("{at}.values[{index}]: {value} is invalid, {why}")));
-        }
+        values(&at, one, out);
+    }
+}
+
+/// Values that no label has.
+fn values(at: &str, requirement: &Value, out: &mut Warnings) {
+    for (index, value) in list(requirement, "values").iter().filter_map(Value::as_str).enumerate() {
+        let problems = names::label_value(value).into_iter();
+        out.extend(problems.map(|why| format!("{at}.values[{index}]: {value} is invalid, {why}")));
     }
 }
 
@@ -317,7 +323,7 @@ fn volumes(place: &str, spec: &Value, out: &mut Warnings) {
 fn fraction(at: &str, resources: &Value, out: &mut Warnings) {
     for name in ["memory", "ephemeral-storage", "storage"] {
         let size = Quantity::from_value(&resources[name]);
-        if size.is_some_and(|size| size.milli_value() % 1000 != 0) {
+        if size.is_some_and(|size| size.wrapped_milli() % 1000 != 0) {
             out.push(format!(
                 "{at}[{name}]: fractional byte value {:?} is invalid, must be an integer",
                 super::amount_shown(&resources[name])

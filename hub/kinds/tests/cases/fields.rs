@@ -19,6 +19,8 @@ const SELECTING: &[&str] =
 
 const SELECTOR: &str = "proto/api/src/selector.rs";
 const DETECTOR: &str = "hub/core/src/detector.rs";
+const PREEMPTION: &str = "hub/core/src/detector/preemption.rs";
+const ACTIVATION: &str = "hub/core/src/detector/activation.rs";
 const FILTER: &str = "hub/core/src/scheduler/filter.rs";
 const SPREAD: &str = "hub/core/src/scheduler/spread.rs";
 const FIELDS: &str = "hub/core/src/scheduler/spread/fields.rs";
@@ -27,9 +29,29 @@ const DIVISION: &str = "hub/core/src/scheduler/division.rs";
 const ESTIMATE: &str = "hub/core/src/scheduler/estimate.rs";
 const TRIGGER: &str = "hub/core/src/scheduler/trigger.rs";
 const TARGETS: &str = "hub/core/src/targets.rs";
+const ATTACHED: &str = "hub/core/src/dependencies/attached.rs";
 const WORKS: &str = "hub/core/src/binding.rs";
 const OVERRIDING: &str = "hub/core/src/overrides/mod.rs";
-const INERT: &str = "proto/api/src/inert/table.rs";
+const EVICTION: &str = "hub/core/src/eviction.rs";
+const NO_EXECUTE: &str = "hub/core/src/eviction/no_execute.rs";
+const FAILOVER: &str = "hub/core/src/failover.rs";
+const PRESERVATION: &str = "hub/core/src/failover/preservation.rs";
+const TAINTING: &str = "hub/core/src/taint_policy.rs";
+const REMEDY: &str = "hub/core/src/remedy.rs";
+const REBALANCER: &str = "hub/core/src/rebalancer.rs";
+const SCRIPTS: &str = "proto/lua/src/customization.rs";
+const DETECTING: &str = "hub/controllers/src/detector.rs";
+const BINDINGS_INDEX: &str = "hub/controllers/src/bindings_index.rs";
+const QUOTAS: &str = "hub/core/src/quota.rs";
+const QUOTA_WORKS: &str = "hub/core/src/quota/works.rs";
+const SAFE_DELETES: &str = "hub/core/src/safe_deletes.rs";
+const LINK_POLICY: &str = "proto/api/src/link_policy.rs";
+const LINKS: &[&str] = &["LinkPolicy"];
+const QUOTA: &[&str] = &["FederatedResourceQuota"];
+const CUSTOMIZATION: &[&str] = &["ResourceInterpreterCustomization"];
+const CRON: &str = "hub/core/src/cron_federated_hpa.rs";
+const CRON_HPA: &[&str] = &["CronFederatedHPA"];
+const TAINT_POLICY: &[&str] = &["ClusterTaintPolicy"];
 
 /// Kinds, a field (`{…}`: the fields of a [`SHAPES`] below it), the file that reads it, a word of that file.
 type Acted = (&'static [&'static str], &'static str, &'static str, &'static str);
@@ -63,6 +85,9 @@ const SHAPES: &[(&str, &[&str])] = &[
     ),
     ("{object}", &["apiVersion", "kind", "name", "namespace"]),
     ("{target}", &["name", "replicas"]),
+    ("{preserved}", &["rules[].aliasLabelName", "rules[].jsonPath"]),
+    ("{condition}", &["conditionType", "operator", "statusValues[]"]),
+    ("{taint}", &["effect", "key", "value"]),
 ];
 
 /// Everything that is read, with one place where it is.
@@ -76,8 +101,9 @@ const ACTED_ON: &[Acted] = &[
     (POLICIES, "spec.schedulerName", DETECTOR, "scheduler_name"),
     (POLICIES, "spec.suspension.dispatching", DETECTOR, "suspension"),
     (POLICIES, "spec.suspension.dispatchingOnClusters.clusterNames[]", DETECTOR, "suspension"),
-    (POLICIES, "spec.preemption", INERT, "spec.preemption"),
-    (POLICIES, "spec.activationPreference", INERT, "spec.activationPreference"),
+    (POLICIES, "spec.preemption", PREEMPTION, "preemption"),
+    (POLICIES, "spec.propagateDeps", DETECTOR, "propagate_deps"),
+    (POLICIES, "spec.activationPreference", ACTIVATION, "activation_preference"),
     (PLACED, "spec.placement.clusterAffinity.clusterNames[]", SELECTOR, "cluster_names"),
     (PLACED, "spec.placement.clusterAffinity.exclude[]", SELECTOR, "exclude"),
     (PLACED, "spec.placement.clusterAffinity.fieldSelector.{fields}", SELECTOR, "fields_match"),
@@ -118,10 +144,22 @@ const ACTED_ON: &[Acted] = &[
         FILTER,
         "overflow_affinities",
     ),
-    (PLACED, "spec.placement.clusterTolerations[].effect", FILTER, "toleration.effect"),
-    (PLACED, "spec.placement.clusterTolerations[].key", FILTER, "toleration.key"),
-    (PLACED, "spec.placement.clusterTolerations[].operator", FILTER, "toleration.operator"),
-    (PLACED, "spec.placement.clusterTolerations[].value", FILTER, "toleration.value"),
+    (PLACED, "spec.placement.clusterTolerations[].effect", SELECTOR, "toleration.effect"),
+    (PLACED, "spec.placement.clusterTolerations[].key", SELECTOR, "toleration.key"),
+    (PLACED, "spec.placement.clusterTolerations[].operator", SELECTOR, "toleration.operator"),
+    (PLACED, "spec.placement.clusterTolerations[].value", SELECTOR, "toleration.value"),
+    (PLACED, "spec.placement.clusterTolerations[].tolerationSeconds", NO_EXECUTE, "toleration_seconds"),
+    (
+        PLACED,
+        "spec.failover.application.decisionConditions.tolerationSeconds",
+        FAILOVER,
+        "decision_conditions.toleration_seconds",
+    ),
+    (PLACED, "spec.failover.application.gracePeriodSeconds", FAILOVER, "grace_period_seconds"),
+    (PLACED, "spec.failover.application.purgeMode", FAILOVER, "purge_mode"),
+    (PLACED, "spec.failover.application.statePreservation.{preserved}", PRESERVATION, "rule.json_path"),
+    (PLACED, "spec.failover.cluster.purgeMode", NO_EXECUTE, "failover.purge_mode"),
+    (PLACED, "spec.failover.cluster.statePreservation.{preserved}", PRESERVATION, "rule.json_path"),
     (
         PLACED,
         "spec.placement.replicaScheduling.replicaDivisionPreference",
@@ -214,43 +252,30 @@ const ACTED_ON: &[Acted] = &[
     (OVERRIDES, "spec.overrideRules[].overriders.plaintext[].{operation}", OVERRIDING, "override_rules"),
     (BINDINGS, "spec.clusters[].{target}", DIVISION, "TargetCluster"),
     (BINDINGS, "spec.conflictResolution", WORKS, "conflict_resolution"),
-    // What else a task says is told with its cluster: nothing ends it.
+    (BINDINGS, "spec.gracefulEvictionTasks[].fromCluster", TARGETS, "from_cluster"),
     (BINDINGS, "spec.gracefulEvictionTasks[].purgeMode", TARGETS, "purge_mode"),
     (
         BINDINGS,
         "spec.gracefulEvictionTasks[].clustersBeforeFailover[]",
-        INERT,
-        "gracefulEvictionTasks[].fromCluster",
+        PRESERVATION,
+        "clusters_before_failover",
     ),
-    (
-        BINDINGS,
-        "spec.gracefulEvictionTasks[].creationTimestamp",
-        INERT,
-        "gracefulEvictionTasks[].fromCluster",
-    ),
-    (
-        BINDINGS,
-        "spec.gracefulEvictionTasks[].gracePeriodSeconds",
-        INERT,
-        "gracefulEvictionTasks[].fromCluster",
-    ),
-    (BINDINGS, "spec.gracefulEvictionTasks[].message", INERT, "gracefulEvictionTasks[].fromCluster"),
-    (
-        BINDINGS,
-        "spec.gracefulEvictionTasks[].preservedLabelState",
-        INERT,
-        "gracefulEvictionTasks[].fromCluster",
-    ),
-    (BINDINGS, "spec.gracefulEvictionTasks[].producer", INERT, "gracefulEvictionTasks[].fromCluster"),
-    (BINDINGS, "spec.gracefulEvictionTasks[].reason", INERT, "gracefulEvictionTasks[].fromCluster"),
-    (BINDINGS, "spec.gracefulEvictionTasks[].replicas", INERT, "gracefulEvictionTasks[].fromCluster"),
-    (BINDINGS, "spec.gracefulEvictionTasks[].suppressDeletion", INERT, "gracefulEvictionTasks[].fromCluster"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].creationTimestamp", EVICTION, "creation_timestamp"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].gracePeriodSeconds", EVICTION, "grace_period_seconds"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].preservedLabelState", PRESERVATION, "preserved_label_state"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].suppressDeletion", EVICTION, "suppress_deletion"),
+    // For people: who made a task, and why.
+    (BINDINGS, "spec.gracefulEvictionTasks[].message", "proto/api/src/binding.rs", "message"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].producer", NO_EXECUTE, "producer"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].reason", NO_EXECUTE, "reason"),
+    (BINDINGS, "spec.gracefulEvictionTasks[].replicas", EVICTION, "replicas"),
     (BINDINGS, "spec.preserveResourcesOnDeletion", WORKS, "preserve_resources_on_deletion"),
     (BINDINGS, "spec.replicaRequirements.resourceRequest", ESTIMATE, "resource_request"),
     (BINDINGS, "spec.replicas", "hub/core/src/scheduler/attempts.rs", "spec.replicas"),
     (BINDINGS, "spec.requiredBy[].clusters[].{target}", TARGETS, "required_by"),
-    (BINDINGS, "spec.requiredBy[].name", TARGETS, "required_by"),
-    (BINDINGS, "spec.requiredBy[].namespace", TARGETS, "required_by"),
+    (BINDINGS, "spec.requiredBy[].name", ATTACHED, "entry.name"),
+    (BINDINGS, "spec.requiredBy[].namespace", ATTACHED, "entry.namespace"),
+    (&["ResourceBinding"], "spec.propagateDeps", "hub/controllers/src/dependencies.rs", "propagate_deps"),
     (BINDINGS, "spec.rescheduleTriggeredAt", TRIGGER, "reschedule_triggered_at"),
     (BINDINGS, "spec.resource.{object}", "hub/controllers/src/binding.rs", "spec.resource"),
     (BINDINGS, "spec.resource.resourceVersion", DETECTOR, "resource_version"),
@@ -276,9 +301,61 @@ const ACTED_ON: &[Acted] = &[
     (&["Cluster"], "spec.resourceModels[].ranges[].max", ESTIMATE, "ranges"),
     (&["Cluster"], "spec.resourceModels[].ranges[].min", ESTIMATE, "ranges"),
     (&["Cluster"], "spec.resourceModels[].ranges[].name", ESTIMATE, "ranges"),
+    (&["Cluster"], "spec.taints[].effect", NO_EXECUTE, "taint.effect"),
     (&["Cluster"], "spec.taints[].key", FILTER, "taint.key"),
     (&["Cluster"], "spec.taints[].value", FILTER, "taint.value"),
-    (&["Cluster"], "spec.taints[].timeAdded", "hub/core/src/cluster.rs", "time_added"),
+    (&["Cluster"], "spec.taints[].timeAdded", NO_EXECUTE, "time_added"),
+    (TAINT_POLICY, "spec.addOnConditions[].{condition}", TAINTING, "add_on_conditions"),
+    (TAINT_POLICY, "spec.removeOnConditions[].{condition}", TAINTING, "remove_on_conditions"),
+    (TAINT_POLICY, "spec.taints[].{taint}", TAINTING, "spec.taints"),
+    (TAINT_POLICY, "spec.targetClusters.clusterNames[]", TAINTING, "target_clusters"),
+    (TAINT_POLICY, "spec.targetClusters.exclude[]", TAINTING, "target_clusters"),
+    (TAINT_POLICY, "spec.targetClusters.fieldSelector.{fields}", TAINTING, "target_clusters"),
+    (TAINT_POLICY, "spec.targetClusters.labelSelector.{labels}", TAINTING, "target_clusters"),
+    (LINKS, "spec.clusterSelector.{labels}", SAFE_DELETES, "cluster_selector"),
+    (LINKS, "spec.priority", SAFE_DELETES, "spec.priority"),
+    (LINKS, "spec.deletes.maxObjects", SAFE_DELETES, "max_objects"),
+    (LINKS, "spec.deletes.maxPercent", SAFE_DELETES, "max_percent"),
+    (LINKS, "spec.deletes.within", LINK_POLICY, "within_seconds"),
+    (&["Remedy"], "spec.actions[]", REMEDY, "spec.actions"),
+    (&["Remedy"], "spec.clusterAffinity.clusterNames[]", REMEDY, "cluster_affinity"),
+    (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.conditionStatus", REMEDY, "condition_status"),
+    (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.conditionType", REMEDY, "condition_type"),
+    (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.operator", REMEDY, "operator"),
+    (CUSTOMIZATION, "spec.target.apiVersion", SCRIPTS, "apiVersion"),
+    (CUSTOMIZATION, "spec.target.kind", SCRIPTS, "kind"),
+    (CUSTOMIZATION, "spec.customizations.retention.luaScript", SCRIPTS, "retention"),
+    (CUSTOMIZATION, "spec.customizations.statusReflection.luaScript", SCRIPTS, "statusReflection"),
+    (CUSTOMIZATION, "spec.customizations.healthInterpretation.luaScript", SCRIPTS, "healthInterpretation"),
+    (CUSTOMIZATION, "spec.customizations.replicaResource.luaScript", SCRIPTS, "replicaResource"),
+    (CUSTOMIZATION, "spec.customizations.replicaRevision.luaScript", SCRIPTS, "replicaRevision"),
+    (CUSTOMIZATION, "spec.customizations.statusAggregation.luaScript", SCRIPTS, "statusAggregation"),
+    (
+        CUSTOMIZATION,
+        "spec.customizations.dependencyInterpretation.luaScript",
+        SCRIPTS,
+        "dependencyInterpretation",
+    ),
+    (POLICIES, "spec.schedulePriority.priorityClassName", DETECTING, "priority_class_name"),
+    (POLICIES, "spec.schedulePriority.priorityClassSource", DETECTING, "schedule_priority"),
+    (BINDINGS, "spec.schedulePriority.priority", BINDINGS_INDEX, "schedule_priority"),
+    (QUOTA, "spec.overall", QUOTAS, "spec.overall"),
+    (QUOTA, "spec.staticAssignments[].clusterName", QUOTA_WORKS, "cluster_name"),
+    (QUOTA, "spec.staticAssignments[].hard", QUOTA_WORKS, "hard"),
+    (&["WorkloadRebalancer"], "spec.ttlSecondsAfterFinished", REBALANCER, "ttl_seconds_after_finished"),
+    (&["WorkloadRebalancer"], "spec.workloads[].{object}", REBALANCER, "spec.workloads"),
+    (CRON_HPA, "spec.rules[].failedHistoryLimit", CRON, "failed_history_limit"),
+    (CRON_HPA, "spec.rules[].name", CRON, "rule.name"),
+    (CRON_HPA, "spec.rules[].schedule", CRON, "rule.schedule"),
+    (CRON_HPA, "spec.rules[].successfulHistoryLimit", CRON, "successful_history_limit"),
+    (CRON_HPA, "spec.rules[].suspend", CRON, "is_suspended"),
+    (CRON_HPA, "spec.rules[].targetMaxReplicas", CRON, "target_max_replicas"),
+    (CRON_HPA, "spec.rules[].targetMinReplicas", CRON, "target_min_replicas"),
+    (CRON_HPA, "spec.rules[].targetReplicas", CRON, "target_replicas"),
+    (CRON_HPA, "spec.rules[].timeZone", CRON, "time_zone"),
+    (CRON_HPA, "spec.scaleTargetRef.apiVersion", CRON, "api_version"),
+    (CRON_HPA, "spec.scaleTargetRef.kind", CRON, "target.kind"),
+    (CRON_HPA, "spec.scaleTargetRef.name", "hub/controllers/src/cron_federated_hpa.rs", "target.name"),
 ];
 
 /// The fields of a schema that have none below them. What every object has, and what its status says, are nobody's wish.

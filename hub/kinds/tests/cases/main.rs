@@ -5,9 +5,15 @@
 mod admitted;
 mod crd_refusals;
 mod defaults;
+mod facts;
 mod fields;
+mod fleet_vectors;
 mod kind;
+mod mutations;
 mod ownership;
 mod recorded;
 mod recorded_writes;
+mod refusals;
 mod validation;
+#[path = "../../../../proto/api/tests/recorded/mod.rs"]
+mod vectors;

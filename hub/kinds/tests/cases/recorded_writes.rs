@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use karmada_kinds::catalogue;
 use karmada_kinds::kind::Kind;
-use karmada_schema::apply::{Writer, apply, update_managed};
+use karmada_schema::apply::{Conflicts, Writer, apply, update_managed};
 use karmada_schema::patch::{PatchError, json_patch, merge_patch, strategic_patch};
 use serde_json::{Value, json};
 
@@ -22,12 +22,14 @@ fn carry_out(kind: &Kind<'_>, live: Option<&Value>, step: &Value) -> Result<Valu
         has_status: resource.subresource("status").is_some(),
     };
     let body = step["body"].to_string();
+    let conflicts = if step["verb"] == "force" { Conflicts::Taken } else { Conflicts::Refused };
     let patched = |result: Result<Value, PatchError>| result.map_err(|error| error.to_string());
     let verb = step["verb"].as_str().unwrap();
     let mut new = match (verb, live) {
         ("create" | "put", _) => step["body"].clone(),
-        ("apply" | "force", _) => apply(live, &step["body"], writer, verb == "force", kind.schema)
-            .map_err(|error| error.to_string())?,
+        ("apply" | "force", _) => {
+            apply(live, &step["body"], writer, conflicts, kind.schema).map_err(|error| error.to_string())?
+        }
         ("application/json-patch+json", Some(live)) => patched(json_patch(live, body.as_bytes()))?,
         ("application/merge-patch+json", Some(live)) => patched(merge_patch(live, body.as_bytes()))?,
         (_, Some(live)) => patched(strategic_patch(kind.schema, live, body.as_bytes()))?,

@@ -106,7 +106,7 @@ fn refused_name(object: &Value, read: ReadName) -> Option<String> {
     let spec = &object["spec"];
     let bytes = STANDARD.decode(spec["request"].as_str().unwrap_or_default()).ok()?;
     let asked = read(&String::from_utf8(bytes).ok()?)?;
-    if spec["signerName"] == CLIENT && asked.organizations.iter().any(|one| one == MASTERS) {
+    if spec["signerName"] == CLIENT && asked.organizations.iter().any(|one| one.trim() == MASTERS) {
         return Some(format!("use of {CLIENT} signer with {MASTERS} group is not allowed"));
     }
     let ours = spec["signerName"].as_str().is_some_and(|signer| signer.starts_with("kubernetes.io/"));

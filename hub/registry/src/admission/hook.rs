@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use karmada_cel::{Crowded, Declarations, apart};
+use karmada_definitions::ca_bundle::Trust;
 use karmada_definitions::status::{Cause, Details, Status};
-use karmada_definitions::trust::Trust;
 use karmada_schema::patch;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ impl Hook {
         authorizer: &Arc<dyn Authorize>,
         served: &Served,
         request: &AdmissionRequest<'_>,
-        mutating: bool,
+        may: May,
     ) -> Result<Option<(Answer, Arc<karmada_definitions::resource::ResourceDefinition>)>, Status> {
         let Some(seen) = self.matching.matches(served, request)? else { return Ok(None) };
         let shown = review::shown(served, request, &seen).await?;
@@ -111,7 +111,7 @@ impl Hook {
             let why = format!("admission webhook \"{}\" does not support dry run", self.name);
             return Err(Status::bad_request(why));
         }
-        match self.call(served, shown, about, (&uid, mutating), request.warnings).await {
+        match self.call(served, shown, about, (&uid, may), request.warnings).await {
             Ok(answer) => Ok(Some((answer, seen))),
             Err(Refusal::Denied(status)) => Err(status),
             Err(Refusal::Failed(why)) if self.ignores_failure => {
@@ -155,7 +155,7 @@ impl Hook {
         served: &Served,
         shown: Shown,
         mut about: Value,
-        (uid, mutating): (&str, bool),
+        (uid, may): (&str, May),
         notes: &Warnings,
     ) -> Result<Answer, Refusal> {
         let failed = |why: String| Refusal::Failed(format!("failed to call webhook: {why}"));
@@ -171,20 +171,29 @@ impl Hook {
         let answer = asked.await.map_err(failed)?;
         let answer: Review = webhook::parsed(&target, &answer).map_err(failed)?;
         let wrong = |why: String| Refusal::Failed(format!("received invalid webhook response: {why}"));
-        let response = verified(answer, uid, mutating).map_err(wrong)?;
+        let response = verified(answer, uid, may).map_err(wrong)?;
         for (key, value) in response.audit_annotations {
             notes.note(format!("{}/{key}", self.name), value);
         }
         if !response.allowed {
             return Err(Refusal::Denied(denied(&self.name, response.status.unwrap_or_default())));
         }
-        let changed = if mutating && !response.patch.is_empty() {
+        let changed = if may == May::Change && !response.patch.is_empty() {
             Some(patched(&before, &response.patch).map_err(|why| Refusal::Denied(Status::internal(why)))?)
         } else {
             None
         };
         Ok(Answer { changed, warnings: response.warnings })
     }
+}
+
+/// What a webhook may do with the object that it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum May {
+    /// Change it.
+    Change,
+    /// Say yes or no.
+    Judge,
 }
 
 /// What a webhook answers: `admission.k8s.io/v1` AdmissionReview.
@@ -263,7 +272,7 @@ fn null_is_none<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 }
 
 /// The response, once it is one to this request.
-fn verified(answer: Review, uid: &str, mutating: bool) -> Result<Response, String> {
+fn verified(answer: Review, uid: &str, may: May) -> Result<Response, String> {
     let Review { api_version: version, kind, response } = answer;
     if version != "admission.k8s.io/v1" || kind != "AdmissionReview" {
         return Err(format!(
@@ -276,7 +285,7 @@ fn verified(answer: Review, uid: &str, mutating: bool) -> Result<Response, Strin
     }
     match (response.patch.is_empty(), response.patch_type.as_str()) {
         (true, "") => Ok(response),
-        _ if !mutating => {
+        _ if may == May::Judge => {
             Err("validating webhook may not return response.patch or response.patchType".to_owned())
         }
         (true, _) => Err("webhook returned response.patchType but not response.patch".to_owned()),
@@ -355,21 +364,21 @@ mod tests {
     #[test]
     fn an_answer_must_be_to_the_question() {
         let answer = |response: Value| json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
-        let verified = |answer: &Value, uid: &str, mutating: bool| {
-            verified(serde_json::from_value(answer.clone()).unwrap(), uid, mutating)
+        let verified = |answer: &Value, uid: &str, may: May| {
+            verified(serde_json::from_value(answer.clone()).unwrap(), uid, may)
         };
         let patch = || json!({"uid": "u", "allowed": true, "patch": "W10=", "patchType": "JSONPatch"});
-        assert!(verified(&answer(json!({"uid": "u", "allowed": true})), "u", false).is_ok());
-        assert!(verified(&answer(patch()), "u", true).is_ok());
-        for (wrong, mutating) in [
-            (json!({"response": {"uid": "u"}}), false),
-            (answer(json!(null)), false),
-            (answer(json!({"uid": "v", "allowed": true})), false),
-            (answer(patch()), false),
-            (answer(json!({"uid": "u", "patch": "W10="})), true),
-            (answer(json!({"uid": "u", "patch": "W10=", "patchType": "Merge"})), true),
+        assert!(verified(&answer(json!({"uid": "u", "allowed": true})), "u", May::Judge).is_ok());
+        assert!(verified(&answer(patch()), "u", May::Change).is_ok());
+        for (wrong, may) in [
+            (json!({"response": {"uid": "u"}}), May::Judge),
+            (answer(json!(null)), May::Judge),
+            (answer(json!({"uid": "v", "allowed": true})), May::Judge),
+            (answer(patch()), May::Judge),
+            (answer(json!({"uid": "u", "patch": "W10="})), May::Change),
+            (answer(json!({"uid": "u", "patch": "W10=", "patchType": "Merge"})), May::Change),
         ] {
-            assert!(verified(&wrong, "u", mutating).is_err(), "{wrong}");
+            assert!(verified(&wrong, "u", may).is_err(), "{wrong}");
         }
     }
 }

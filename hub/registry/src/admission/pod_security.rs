@@ -73,7 +73,10 @@ fn pod(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
         let why = format!("violates PodSecurity {}: {why}", quote(&policy.enforce.to_string()));
         Status::forbidden(request.definition, &request.key.name, &why)
     });
-    tell(request, &policy, &wrong, &mut known, refused.is_none());
+    tell(request, &policy, &wrong, &mut known);
+    if refused.is_none() {
+        warn(request, &policy, &mut known);
+    }
     refused.map_or(Ok(()), Err)
 }
 
@@ -88,34 +91,35 @@ fn template(served: &Served, request: &AdmissionRequest<'_>, path: &str) {
         return;
     }
     if let Some(template) = request.object.pointer(path).filter(|template| template.is_object()) {
-        tell(request, &policy, &wrong, &mut Known::new(template), true);
+        let mut known = Known::new(template);
+        tell(request, &policy, &wrong, &mut known);
+        warn(request, &policy, &mut known);
     }
 }
 
-/// Notes and warns, as the labels say.
-fn tell(
-    request: &AdmissionRequest<'_>,
-    policy: &Policy,
-    wrong: &[Cause],
-    known: &mut Known<'_>,
-    warns: bool,
-) {
+/// Notes what the labels ask to be noted.
+fn tell(request: &AdmissionRequest<'_>, policy: &Policy, wrong: &[Cause], known: &mut Known<'_>) {
     if !wrong.is_empty() {
         let each: Vec<String> = wrong.iter().map(|one| format!("{}: {}", one.field, one.message)).collect();
         let all = each.join(", ");
         let all = if each.len() == 1 { all } else { format!("[{all}]") };
         note(request, "error", format!("Failed to parse policy: {all}"));
     }
-    let mut would = |standard: Standard| {
-        let why = known.of(standard)?;
-        Some(format!("would violate PodSecurity {}: {why}", quote(&standard.to_string())))
-    };
-    if let Some(words) = would(policy.audit) {
+    if let Some(words) = would_violate(policy.audit, known) {
         note(request, "audit-violations", words);
     }
-    if warns && let Some(words) = would(policy.warn) {
+}
+
+/// Warns of what the labels ask to be warned of.
+fn warn(request: &AdmissionRequest<'_>, policy: &Policy, known: &mut Known<'_>) {
+    if let Some(words) = would_violate(policy.warn, known) {
         request.warnings.add(words);
     }
+}
+
+fn would_violate(standard: Standard, known: &mut Known<'_>) -> Option<String> {
+    let why = known.of(standard)?;
+    Some(format!("would violate PodSecurity {}: {why}", quote(&standard.to_string())))
 }
 
 /// What a Pod violates, looked for once for each standard.

@@ -292,7 +292,7 @@ fn may_administer(served: &Served, request: &AdmissionRequest<'_>) -> Result<(),
 
 /// A claim may only grow where its class lets it (`PersistentVolumeClaimResize`).
 fn may_grow(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    use karmada_schema::quantity::Quantity;
+    use karmada_quantity::Quantity;
     let Some(old) = request.old else { return Ok(()) };
     let size = |claim: &Value| Quantity::from_value(&claim["spec"]["resources"]["requests"]["storage"]);
     match (size(request.object), size(old)) {

@@ -18,9 +18,10 @@ use karmada_schema::object::ObjectKey;
 use karmada_store::Revision;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::Mutex as Turn;
 
 use self::tally::Tallies;
+use super::{Held, InTurn};
 use crate::cache::{Cache, Shard};
 use crate::request::{AdmissionRequest, Operation};
 use crate::served::Served;
@@ -34,9 +35,6 @@ pub struct Quotas {
     /// The change of quotas after which everything that belongs to none was forgotten.
     trimmed: Mutex<Revision>,
 }
-
-/// Held while a counted write is under way.
-pub(crate) type Held = Option<OwnedMutexGuard<()>>;
 
 impl Quotas {
     /// Over the quotas in `cache`.
@@ -59,16 +57,12 @@ impl Quotas {
             .lock()
             .retain(|namespace, turn| namespaces.contains(&**namespace) || Arc::strong_count(turn) > 1);
     }
+}
 
-    /// Refuses what does not fit; otherwise the guard is to be held until the write is done.
-    ///
-    /// # Errors
-    /// 403 `exceeded quota: …`.
-    pub(crate) async fn admit(
-        &self,
-        served: &Served,
-        request: &AdmissionRequest<'_>,
-    ) -> Result<Held, Status> {
+#[async_trait::async_trait]
+impl InTurn for Quotas {
+    /// Refuses with 403 `exceeded quota: …` what does not fit.
+    async fn admit(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<Held, Status> {
         if self.quotas.is_empty()
             || !request.definition.namespaced
             || request.operation == Operation::Delete
@@ -88,7 +82,7 @@ impl Quotas {
         let quotas: Vec<(ObjectKey, Value)> =
             quotas.iter().map(|quota| (quota.key.clone(), quota.value())).collect();
         judge(request, &quotas, |key, quota| self.tallies.used(served.cache(), key, quota))?;
-        Ok(Some(held))
+        Ok(Some(Box::new(held)))
     }
 }
 

@@ -190,7 +190,7 @@ fn options(request: &AdmissionRequest<'_>) -> Value {
             }
             out
         }
-        How::Delete(options, _) => {
+        How::Delete(options) => {
             let mut out = json!({"kind": "DeleteOptions", "apiVersion": api_version});
             if let Some(seconds) = options.grace_period_seconds {
                 out["gracePeriodSeconds"] = json!(seconds);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::dynamic::{Configured, Dynamic};
 use super::expressions::Sight;
-use super::hook::{AT_ONCE, Hook};
+use super::hook::{AT_ONCE, Hook, May};
 use super::policies::{Binding, is_review, namespace_of, note, refusal};
 use super::{Gates, review};
 use crate::request::AdmissionRequest;
@@ -64,7 +64,7 @@ impl Dynamic {
         hook: &Hook,
         request: &mut AdmissionRequest<'_>,
     ) -> Result<Option<bool>, Status> {
-        let Some((answer, seen)) = hook.ask(&self.authorizer, served, request, true).await? else {
+        let Some((answer, seen)) = hook.ask(&self.authorizer, served, request, May::Change).await? else {
             return Ok(None);
         };
         request.warnings.extend(answer.warnings);
@@ -85,8 +85,10 @@ impl Dynamic {
         request: &mut AdmissionRequest<'_>,
     ) -> Result<(), Status> {
         let asked = &*request;
-        let asking: Vec<_> =
-            configured.validating().map(|hook| hook.ask(&self.authorizer, served, asked, false)).collect();
+        let asking: Vec<_> = configured
+            .validating()
+            .map(|hook| hook.ask(&self.authorizer, served, asked, May::Judge))
+            .collect();
         let mut answers = stream::iter(asking).buffered(AT_ONCE);
         let mut refused = None;
         while let Some(answer) = answers.next().await {

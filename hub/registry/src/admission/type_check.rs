@@ -84,7 +84,7 @@ async fn tell(registry: &Registry, policy: &Stored) -> Result<(), Status> {
         }
         Ok(live)
     };
-    match registry.update(definition, &policy.key, &options, false, &mut change).await {
+    match registry.update(definition, &policy.key, &options, &mut change).await {
         Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(()),
         other => other.map(drop),
     }

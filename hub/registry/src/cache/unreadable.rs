@@ -1,7 +1,7 @@
 //! What passes between objects and their bytes in the store, and the objects whose bytes cannot be read.
 //!
-//! In: stored bytes. Out: the object's own, or the reason why nobody has them. An object that cannot be read is not one that is not
-//! there: whoever asks for it, or for all of its kind, is told why, so that nothing is concluded from its absence.
+//! In: stored bytes. Out: the object's own, or why they cannot be read. An object that cannot be read is an error for whoever asks for it, or
+//! for all of its kind, and never a 404: nothing is to be concluded from its absence.
 
 use std::collections::BTreeMap;
 

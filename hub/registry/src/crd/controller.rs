@@ -249,7 +249,7 @@ impl DefinitionController {
             live["status"] = status.clone();
             Ok(live)
         };
-        match self.registry.update(&definition, &key, &options, false, &mut change).await {
+        match self.registry.update(&definition, &key, &options, &mut change).await {
             // Another look follows: the change that was faster woke the loop.
             Err(status) if matches!(&*status.reason, "Conflict" | "NotFound") => Ok(false),
             other => other.map(|_| true),
@@ -301,7 +301,7 @@ impl DefinitionController {
             }
             Ok(live)
         };
-        match self.registry.update(&definition, &key, &self.options(""), false, &mut done).await {
+        match self.registry.update(&definition, &key, &self.options(""), &mut done).await {
             Err(status) if &*status.reason == "NotFound" => Ok(true),
             other => other.map(|_| true),
         }
@@ -313,7 +313,7 @@ impl DefinitionController {
         let shard = self.registry.cache().shard(&definition.storage);
         for instance in shard.snapshot("").items.iter().filter(|instance| !instance.deleting) {
             let options = DeleteOptions::default();
-            let deleted = self.registry.delete(&definition, &instance.key, &options, &self.user, false).await;
+            let deleted = self.registry.delete(&definition, &instance.key, &options, &self.user).await;
             if let Err(status) = deleted
                 && &*status.reason != "NotFound"
             {

@@ -86,22 +86,23 @@ impl Set {
     /// Paths of this that are not in the other. A path in the other does not take its children with it.
     #[must_use]
     pub fn difference(&self, other: &Set) -> Set {
-        self.minus(other, false)
+        self.minus(other, |_, _| false)
     }
 
     /// As [`Set::difference`], but a path in the other takes its children with it.
     #[must_use]
     pub fn recursive_difference(&self, other: &Set) -> Set {
-        self.minus(other, true)
+        self.minus(other, |other, element| other.members.contains(element))
     }
 
-    fn minus(&self, other: &Set, recursive: bool) -> Set {
+    /// `ends`: whether what is below goes with a path.
+    fn minus(&self, other: &Set, ends: fn(&Set, &Element) -> bool) -> Set {
         let children = self.children.iter().filter_map(|(element, child)| {
-            if recursive && other.members.contains(element) {
+            if ends(other, element) {
                 return None;
             }
             let left = match other.children.get(element) {
-                Some(theirs) => child.minus(theirs, recursive),
+                Some(theirs) => child.minus(theirs, ends),
                 None => child.clone(),
             };
             (!left.is_empty()).then(|| (element.clone(), left))

@@ -27,7 +27,7 @@ fn stored(mut object: Value) -> Value {
 }
 
 fn applied(live: Option<&Value>, object: &Value, manager: &str, now: &str) -> Value {
-    stored(apply(live, object, writer(manager, now), false, schema()).unwrap())
+    stored(apply(live, object, writer(manager, now), Conflicts::Refused, schema()).unwrap())
 }
 
 fn fields<'a>(object: &'a Value, manager: &str) -> &'a Value {
@@ -76,7 +76,8 @@ fn conflicts_name_the_manager_and_the_field() {
     live["metadata"].as_object_mut().unwrap().remove("uid");
     update_managed(None, &mut live, writer("kubectl-client-side-apply", "2026-01-01T00:00:00Z"), schema());
     live["metadata"]["uid"] = created["metadata"]["uid"].clone();
-    let error = apply(Some(&live), &web("nginx:1", Some(5)), writer("me", "t"), false, schema()).unwrap_err();
+    let error = apply(Some(&live), &web("nginx:1", Some(5)), writer("me", "t"), Conflicts::Refused, schema())
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using apps/v1: .spec.replicas"
@@ -87,10 +88,12 @@ fn conflicts_name_the_manager_and_the_field() {
         json!({"reason": "FieldManagerConflict", "field": ".spec.replicas",
                "message": "conflict with \"kubectl-client-side-apply\" using apps/v1"})
     );
-    let forced = apply(Some(&live), &web("nginx:1", Some(5)), writer("me", "t"), true, schema()).unwrap();
+    let forced =
+        apply(Some(&live), &web("nginx:1", Some(5)), writer("me", "t"), Conflicts::Taken, schema()).unwrap();
     assert_eq!(forced["spec"]["replicas"], 5);
     assert!(fields(&forced, "kubectl-client-side-apply")["f:spec"].get("f:replicas").is_none());
-    let two = apply(Some(&live), &web("nginx:2", Some(5)), writer("me", "t"), false, schema()).unwrap_err();
+    let two = apply(Some(&live), &web("nginx:2", Some(5)), writer("me", "t"), Conflicts::Refused, schema())
+        .unwrap_err();
     assert_eq!(
         two.to_string(),
         "Apply failed with 2 conflicts: conflicts with \"kubectl-client-side-apply\" using apps/v1:\n\
@@ -105,7 +108,8 @@ fn what_is_no_longer_applied_goes_unless_another_owns_it() {
     let kept = applied(Some(&shared), &web("nginx:1", None), "me", "2026-01-01T00:00:02Z");
     assert_eq!(kept["spec"]["replicas"], 4);
     assert!(fields(&kept, "me")["f:spec"].get("f:replicas").is_none());
-    let gone = apply(Some(&first), &web("nginx:1", None), writer("me", "t"), false, schema()).unwrap();
+    let gone =
+        apply(Some(&first), &web("nginx:1", None), writer("me", "t"), Conflicts::Refused, schema()).unwrap();
     assert!(gone["spec"].get("replicas").is_none());
 
     let mut with_sidecar = web("nginx:1", None);
@@ -158,7 +162,7 @@ fn status_belongs_to_its_subresource() {
     // An apply of the whole object does not own its status.
     let mut config = web("nginx:1", Some(4));
     config["status"] = json!({"readyReplicas": 9});
-    let object = apply(Some(&new), &config, writer("me", "t"), true, schema()).unwrap();
+    let object = apply(Some(&new), &config, writer("me", "t"), Conflicts::Taken, schema()).unwrap();
     assert!(fields(&object, "me").get("f:status").is_none());
 }
 
@@ -176,7 +180,7 @@ fn ownership_can_be_reset_and_old_objects_stay_untracked() {
     // The first apply to such an object remembers what was there.
     let mut config = web("nginx:1", None);
     config["spec"]["paused"] = json!(true);
-    let object = apply(Some(&new), &config, writer("me", "t"), false, schema()).unwrap();
+    let object = apply(Some(&new), &config, writer("me", "t"), Conflicts::Refused, schema()).unwrap();
     assert!(fields(&object, "before-first-apply")["f:spec"].get("f:replicas").is_some());
 }
 
@@ -189,25 +193,26 @@ fn kubectl_takes_over_from_its_own_client_side_apply() {
     update_managed(None, &mut live, writer("kubectl-client-side-apply", "2026-01-01T00:00:00Z"), schema());
     live["metadata"]["uid"] = json!("u");
     let new = web("nginx:2", Some(1));
-    let object = apply(Some(&live), &new, writer("kubectl", "t"), false, schema()).unwrap();
+    let object = apply(Some(&live), &new, writer("kubectl", "t"), Conflicts::Refused, schema()).unwrap();
     assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:2");
     let last = object["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Value>(last).unwrap(), new);
-    assert!(apply(Some(&live), &new, writer("someone", "t"), false, schema()).is_err());
+    assert!(apply(Some(&live), &new, writer("someone", "t"), Conflicts::Refused, schema()).is_err());
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
     let mut config = web("nginx:1", None);
     config["spec"]["foo"] = json!(1);
-    let error = apply(None, &config, writer("me", "t"), false, schema()).unwrap_err();
+    let error = apply(None, &config, writer("me", "t"), Conflicts::Refused, schema()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "failed to create typed patch object (d/web; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema"
     );
     let mut config = web("nginx:1", None);
     config["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "c"}));
-    let error = apply(None, &config, writer("me", "t"), false, schema()).unwrap_err().to_string();
+    let error =
+        apply(None, &config, writer("me", "t"), Conflicts::Refused, schema()).unwrap_err().to_string();
     assert!(
         error.ends_with(".spec.template.spec.containers: duplicate entries for key [name=\"c\"]"),
         "{error}"
@@ -215,13 +220,13 @@ fn what_does_not_fit_is_refused() {
     let mut config = web("nginx:1", None);
     config["metadata"]["managedFields"] = json!([]);
     assert!(matches!(
-        apply(None, &config, writer("me", "t"), false, schema()),
+        apply(None, &config, writer("me", "t"), Conflicts::Refused, schema()),
         Err(ApplyError::BadRequest(_))
     ));
     let mut config = web("nginx:1", None);
     config["apiVersion"] = json!("apps/v2");
     assert!(matches!(
-        apply(None, &config, writer("me", "t"), false, schema()),
+        apply(None, &config, writer("me", "t"), Conflicts::Refused, schema()),
         Err(ApplyError::BadRequest(_))
     ));
 }
@@ -312,7 +317,7 @@ proptest! {
         };
         let base = applied(None, &config(containers(&live)), "other", "2026-01-01T00:00:00Z");
         let applies = |live: &Value, now: &str| {
-            stored(apply(Some(live), &config(containers(&images)), writer("me", now), true, schema()).unwrap())
+            stored(apply(Some(live), &config(containers(&images)), writer("me", now), Conflicts::Taken, schema()).unwrap())
         };
         let once = applies(&base, "2026-01-01T00:00:01Z");
         prop_assert_eq!(&applies(&once, "2026-01-01T00:00:02Z"), &once);

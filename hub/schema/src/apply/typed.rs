@@ -206,13 +206,20 @@ fn collect(place: Place<'_>, value: &Value, path: &mut Vec<Element>, set: &mut S
     }
 }
 
+/// Whether a list may hold two items of one key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duplicates {
+    Allowed,
+    Refused,
+}
+
 /// Whether `value` fits the schema as apply asks for: declared fields, JSON types, list elements that can be told apart.
 ///
 /// # Errors
 /// The problems in kube-apiserver's words.
-pub(super) fn validate(place: Place<'_>, value: &Value, allow_duplicates: bool) -> Result<(), String> {
+pub(super) fn validate(place: Place<'_>, value: &Value, duplicates: Duplicates) -> Result<(), String> {
     let mut problems = Vec::new();
-    check(place, value, &mut Vec::new(), allow_duplicates, &mut problems);
+    check(place, value, &mut Vec::new(), duplicates, &mut problems);
     match problems.len() {
         0 => Ok(()),
         1 => Err(problems.remove(0)),
@@ -228,7 +235,7 @@ fn check(
     place: Place<'_>,
     value: &Value,
     path: &mut Vec<Element>,
-    duplicates: bool,
+    duplicates: Duplicates,
     problems: &mut Vec<String>,
 ) {
     if value.is_null() {
@@ -262,7 +269,7 @@ fn check(
                     },
                     _ => Element::Index(index as i64),
                 };
-                if !seen.insert(id.clone()) && !duplicates {
+                if !seen.insert(id.clone()) && duplicates == Duplicates::Refused {
                     problems.push(problem(path, &format!("duplicate entries for key {id}")));
                 }
                 path.push(id);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::ProtobufError::{self, Malformed, Unsupported};
 use super::{MAX_DEPTH, message};
-use crate::quantity::Quantity;
+use karmada_quantity::Quantity;
 
 #[derive(Clone, Copy)]
 pub(super) enum Wire<'a> {
@@ -171,8 +171,8 @@ fn read_value(wire: Wire<'_>, kind: &'static str, depth: usize) -> Result<Value,
         ("s", Wire::Bytes(bytes)) => Ok(json!(utf8(bytes)?)),
         ("y", Wire::Bytes(bytes)) => Ok(json!(BASE64.encode(bytes))),
         ("Q", Wire::Bytes(bytes)) => quantity(bytes),
-        ("T", Wire::Bytes(bytes)) => time(bytes, false),
-        ("U", Wire::Bytes(bytes)) => time(bytes, true),
+        ("T", Wire::Bytes(bytes)) => time(bytes, "%Y-%m-%dT%H:%M:%SZ"),
+        ("U", Wire::Bytes(bytes)) => time(bytes, "%Y-%m-%dT%H:%M:%S.%6fZ"),
         ("D", Wire::Bytes(bytes)) => duration(bytes),
         ("R", Wire::Bytes(bytes)) => raw(bytes),
         ("I", Wire::Bytes(bytes)) => int_or_string(bytes),
@@ -235,11 +235,10 @@ fn numbers(bytes: &[u8]) -> Result<[Option<u64>; 3], ProtobufError> {
     clippy::cast_possible_truncation,
     reason = "two's complement on the wire"
 )]
-fn time(bytes: &[u8], micros: bool) -> Result<Value, ProtobufError> {
+fn time(bytes: &[u8], format: &str) -> Result<Value, ProtobufError> {
     let [Some(seconds), nanos, _] = numbers(bytes)? else { return Ok(Value::Null) };
     let moment = jiff::Timestamp::new(seconds as i64, nanos.unwrap_or(0) as i32)
         .map_err(|_| Malformed("a time out of range"))?;
-    let format = if micros { "%Y-%m-%dT%H:%M:%S.%6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
     Ok(json!(moment.strftime(format).to_string()))
 }
 

@@ -152,7 +152,7 @@ async fn a_member_is_in_the_fleet_under_one_name() {
     assert_eq!(refusal(rig.join("two", "u1", &key()).await), JoinRefusalCode::ClusterTaken);
     let clusters = rig.registrar.clusters().unwrap();
     let at = ObjectKey::new("", "one");
-    rig.registry.delete(&clusters, &at, &Default::default(), &write_options().user, false).await.unwrap();
+    rig.registry.delete(&clusters, &at, &Default::default(), &write_options().user).await.unwrap();
     assert!(matches!(rig.join("two", "u1", &key()).await, Ok(JoinOutcome::Granted(_))), "it was given up");
     assert_eq!(rig.uses_left(), "1", "a refusal counts for nothing");
 }
@@ -191,7 +191,7 @@ async fn a_join_reads_no_cluster_that_is_as_it_was() {
             Ok(live)
         };
         let key = ObjectKey::new("", &format!("c{at}"));
-        rig.registry.update(&clusters, &key, &options, false, &mut change).await.unwrap();
+        rig.registry.update(&clusters, &key, &options, &mut change).await.unwrap();
     }
     assert_eq!(refusal(rig.join("new", "m8", &key()).await), JoinRefusalCode::ClusterTaken);
     assert!(matches!(rig.join("new", "m50", &key()).await, Ok(JoinOutcome::Granted(_))));

@@ -84,6 +84,6 @@ pub fn standard_models() -> Value {
 }
 
 fn canonical(text: &str) -> String {
-    text.parse::<crate::quantity::Quantity>()
+    text.parse::<karmada_quantity::Quantity>()
         .map_or_else(|_| text.to_owned(), |quantity| quantity.to_string())
 }

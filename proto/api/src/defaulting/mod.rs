@@ -11,6 +11,12 @@ pub mod work;
 use serde_json::Value;
 
 use crate::object;
+use crate::strings::labels;
+
+/// Gives a MultiClusterService its permanent id.
+pub fn multi_cluster_service(service: &mut Value, new_uid: &dyn Fn() -> String) {
+    permanent_id(service, labels::MULTI_CLUSTER_SERVICE_ID, new_uid);
+}
 
 /// Gives the object its permanent id if it has none yet.
 fn permanent_id(object: &mut Value, label: &str, new_uid: &dyn Fn() -> String) {

@@ -22,14 +22,13 @@ pub(super) const POLICY: &str = crate::POLICY_GROUP;
 pub(super) const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 pub(super) const BINDINGS: &[&str] = &["ResourceBinding", "ClusterResourceBinding"];
 
-const DEPENDENCIES: &str = "dependencies do not follow yet: let a policy select what the resources refer to";
-const UNHEALTHY: &str = "nothing is moved away from where it is unhealthy yet";
-const FAILED: &str = "nothing is moved away from a cluster that fails yet";
-const PRIORITY: &str = "bindings are not scheduled in the order of their priority yet";
-const TOLERATION: &str = "nothing is evicted from a tainted cluster yet, now or later";
+pub(super) const CONFIG: &str = "config.karmada.io";
+pub(super) const CUSTOMIZATIONS: &[&str] = &["ResourceInterpreterCustomization"];
+
+const DEPENDENCIES: &str = "what is in a namespace follows nothing that is in none: let a policy select it";
 const PARTS: &str = "the parts of a workload are not placed or counted apart yet";
-const NODES: &str =
-    "a cluster's room is counted by what a replica requests; which nodes may run it is not asked yet";
+const NODES: &str = "a cluster's room is counted by what a replica requests; its agent is asked which nodes may run it where the hub runs with \
+                     --enable-scheduler-estimator";
 const DIALS: &str = "the hub connects to no cluster: the cluster's agent connects to the hub";
 
 /// Anything that is there and says something.
@@ -43,20 +42,8 @@ fn said(value: &Value) -> bool {
     }
 }
 
-fn always(value: &Value) -> bool {
-    value == "Always"
-}
-
-fn lazy(value: &Value) -> bool {
-    value == "Lazy"
-}
-
 fn push(value: &Value) -> bool {
     value == "Push"
-}
-
-fn no_execute(value: &Value) -> bool {
-    value == "NoExecute"
 }
 
 const fn field(
@@ -75,44 +62,8 @@ const fn kind(group: &'static str, kinds: &'static [&'static str], words: &'stat
 
 /// Everything.
 pub const ROWS: &[Row] = &[
-    field(POLICY, POLICIES, "spec.propagateDeps", said, DEPENDENCIES),
     field(POLICY, POLICIES, "spec.association", said, "it has no effect, and is deprecated"),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.preemption",
-        always,
-        "a resource stays with the policy that has it; none is taken over yet",
-    ),
-    field(
-        POLICY,
-        POLICIES,
-        "spec.activationPreference",
-        lazy,
-        "a change of the policy takes effect at once all the same",
-    ),
-    field(POLICY, POLICIES, "spec.failover.application", said, UNHEALTHY),
-    field(POLICY, POLICIES, "spec.failover.cluster", said, FAILED),
-    field(POLICY, POLICIES, "spec.schedulePriority", said, PRIORITY),
-    field(POLICY, POLICIES, "spec.placement.clusterTolerations[].tolerationSeconds", said, TOLERATION),
-    field(
-        crate::WORK_GROUP,
-        BINDINGS,
-        "spec.gracefulEvictionTasks[].fromCluster",
-        said,
-        "nothing ends an eviction yet: the cluster keeps the resource until the task is removed",
-    ),
-    field(crate::WORK_GROUP, BINDINGS, "spec.propagateDeps", said, DEPENDENCIES),
-    field(crate::WORK_GROUP, BINDINGS, "spec.failover.application", said, UNHEALTHY),
-    field(crate::WORK_GROUP, BINDINGS, "spec.failover.cluster", said, FAILED),
-    field(crate::WORK_GROUP, BINDINGS, "spec.schedulePriority", said, PRIORITY),
-    field(
-        crate::WORK_GROUP,
-        BINDINGS,
-        "spec.placement.clusterTolerations[].tolerationSeconds",
-        said,
-        TOLERATION,
-    ),
+    field(crate::WORK_GROUP, &["ClusterResourceBinding"], "spec.propagateDeps", said, DEPENDENCIES),
     field(crate::WORK_GROUP, BINDINGS, "spec.components", said, PARTS),
     field(crate::WORK_GROUP, BINDINGS, "spec.clusters[].components", said, PARTS),
     field(crate::WORK_GROUP, BINDINGS, "spec.requiredBy[].clusters[].components", said, PARTS),
@@ -128,30 +79,17 @@ pub const ROWS: &[Row] = &[
     field(
         crate::CLUSTER_GROUP,
         &["Cluster"],
-        "spec.taints[].effect",
-        no_execute,
-        "the taint keeps new workloads away, but evicts nothing yet",
-    ),
-    field(
-        crate::CLUSTER_GROUP,
-        &["Cluster"],
         "spec.syncMode",
         push,
         "nothing is sent to a cluster without an agent: register one with karmadactl",
     ),
-    kind(POLICY, &["ClusterTaintPolicy"], "no cluster is tainted by it yet"),
-    kind(POLICY, &["FederatedResourceQuota"], "nothing is limited or counted by it yet"),
+    kind("autoscaling.karmada.io", &["FederatedHPA"], "nothing is scaled by it yet"),
     kind(
-        "apps.karmada.io",
-        &["WorkloadRebalancer"],
-        "nothing is scheduled anew by it yet: set spec.rescheduleTriggeredAt of the binding",
+        CONFIG,
+        &["ResourceInterpreterWebhookConfiguration"],
+        "resources are read as without it: no webhook is asked yet",
     ),
-    kind("autoscaling.karmada.io", &["FederatedHPA", "CronFederatedHPA"], "nothing is scaled by it yet"),
-    kind(
-        "config.karmada.io",
-        &["ResourceInterpreterCustomization", "ResourceInterpreterWebhookConfiguration"],
-        "resources are read as without it: no customization is asked yet",
-    ),
+    field(CONFIG, CUSTOMIZATIONS, "spec.customizations.componentResource.luaScript", said, PARTS),
     kind(
         "networking.karmada.io",
         &["MultiClusterService", "MultiClusterIngress"],
@@ -163,10 +101,20 @@ pub const ROWS: &[Row] = &[
         "no Service crosses clusters by it yet",
     ),
     kind("search.karmada.io", &["ResourceRegistry"], "nothing is cached or searched by it yet"),
-    kind("remedy.karmada.io", &["Remedy"], "no remedy is taken yet"),
-    kind(
-        "edge.karmada.io",
+    field(crate::EDGE_GROUP, &["LinkPolicy"], "spec.contact", said, "agents are in contact always"),
+    field(crate::EDGE_GROUP, &["LinkPolicy"], "spec.budget", said, "no link is bounded yet"),
+    field(
+        crate::EDGE_GROUP,
         &["LinkPolicy"],
-        "no link is governed by it yet: no batch of deletes waits, no budget or window holds",
+        "spec.renewal",
+        said,
+        "who comes after its certificate has ended joins anew",
+    ),
+    field(
+        crate::EDGE_GROUP,
+        &["LinkPolicy"],
+        "spec.transports",
+        said,
+        "the agent chooses its transport: --transport",
     ),
 ];

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{Amounts, add, add_all, amounts};
-use crate::quantity::Quantity;
+use karmada_quantity::Quantity;
 
 /// The lists of containers that have resources.
 const LISTS: [&str; 2] = ["containers", "initContainers"];

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::field_error::FieldError;
 use crate::object;
 use crate::strings::annotations;
+use karmada_field::FieldError;
 
 /// What is wrong with a binding of either kind: its dependencies must be readable, its components distinct.
 pub fn validate_binding(new: &Value) -> Vec<FieldError> {
@@ -15,7 +15,7 @@ pub fn validate_binding(new: &Value) -> Vec<FieldError> {
         && let Err(error) = serde_json::from_str::<Vec<Value>>(text)
     {
         errors.push(FieldError::invalid(
-            format!("metadata.annotations[{}]", annotations::DEPENDENCIES),
+            &format!("metadata.annotations[{}]", annotations::DEPENDENCIES),
             text,
             format!("annotation value must be a valid JSON: {error}"),
         ));
@@ -25,7 +25,7 @@ pub fn validate_binding(new: &Value) -> Vec<FieldError> {
     for (index, component) in components.into_iter().flatten().enumerate() {
         let name = component.get("name").and_then(Value::as_str).unwrap_or("");
         if !names.insert(name) {
-            errors.push(FieldError::duplicate(format!("spec.components[{index}].name"), name));
+            errors.push(FieldError::duplicate(&format!("spec.components[{index}].name"), name));
         }
     }
     errors

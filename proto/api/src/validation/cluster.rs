@@ -5,32 +5,28 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::Value;
 
-use super::labels::{
-    DNS1123_LABEL, LABEL_VALUE, QUALIFIED_NAME, is_dns1123_label, is_label_value, is_qualified_name,
-};
+use super::labels::{label_key, label_value};
 use crate::cluster::{ClusterSpec, ResourceModel};
-use crate::field_error::FieldError;
 use crate::object;
-use crate::quantity::Quantity;
+use karmada_field::{FieldError, names};
+use karmada_quantity::Quantity;
 
 /// The longest cluster name: names derived from it must still be names.
 pub const MAX_NAME: usize = 48;
 
-/// What is wrong with a cluster name.
+/// What is wrong with a cluster's own name.
 pub fn validate_name(name: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if name.is_empty() {
-        errors.push(FieldError::invalid("metadata.name", name, "must be not empty"));
-    } else if name.len() > MAX_NAME {
-        errors.push(FieldError::invalid(
-            "metadata.name",
-            name,
-            format!("must be no more than {MAX_NAME} characters"),
-        ));
-    } else if !is_dns1123_label(name) {
-        errors.push(FieldError::invalid("metadata.name", name, DNS1123_LABEL));
-    }
-    errors
+    cluster_name(name, "metadata.name").into_iter().collect()
+}
+
+/// What is wrong with the name of a cluster, wherever it stands.
+pub fn cluster_name(name: &str, path: &str) -> Option<FieldError> {
+    let why = match name {
+        "" => Some("must be not empty".to_owned()),
+        _ if name.len() > MAX_NAME => Some(format!("must be no more than {MAX_NAME} characters")),
+        _ => names::dns_label(name).into_iter().next(),
+    };
+    why.map(|why| FieldError::invalid(path, name, why))
 }
 
 /// What is wrong with a Cluster.
@@ -63,16 +59,11 @@ fn validate_place(spec: &ClusterSpec) -> Vec<FieldError> {
             "zone and zones are mutually exclusive",
         ));
     }
-    let mut check = |path: String, value: &str| {
-        if !is_label_value(value) {
-            errors.push(FieldError::invalid(path, value, LABEL_VALUE));
-        }
-    };
-    check("spec.provider".to_owned(), &spec.provider);
-    check("spec.region".to_owned(), &spec.region);
-    check("spec.zone".to_owned(), &spec.zone);
+    errors.extend(label_value("spec.provider", &spec.provider));
+    errors.extend(label_value("spec.region", &spec.region));
+    errors.extend(label_value("spec.zone", &spec.zone));
     for (index, zone) in spec.zones.iter().enumerate() {
-        check(format!("spec.zones[{index}]"), zone);
+        errors.extend(label_value(&format!("spec.zones[{index}]"), zone));
     }
     errors
 }
@@ -128,23 +119,19 @@ pub fn validate_taints(taints: &[Taint], path: &str) -> Vec<FieldError> {
     for (index, taint) in taints.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let value = taint.value.as_deref().unwrap_or("");
-        if !is_qualified_name(&taint.key) {
-            errors.push(FieldError::invalid(format!("{path}.key"), taint.key.as_str(), QUALIFIED_NAME));
-        }
-        if !is_label_value(value) {
-            errors.push(FieldError::invalid(format!("{path}.value"), value, LABEL_VALUE));
-        }
+        errors.extend(label_key(&format!("{path}.key"), &taint.key));
+        errors.extend(label_value(&format!("{path}.value"), value));
         if taint.effect.is_empty() {
-            errors.push(FieldError::required(format!("{path}.effect"), ""));
+            errors.push(FieldError::required(&format!("{path}.effect"), ""));
         } else if !matches!(taint.effect.as_str(), "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
             errors.push(FieldError::not_supported(
-                format!("{path}.effect"),
+                &format!("{path}.effect"),
                 taint.effect.as_str(),
                 &["NoExecute", "NoSchedule", "PreferNoSchedule"],
             ));
         }
         if !seen.insert((taint.key.as_str(), taint.effect.as_str())) {
-            errors.push(FieldError::duplicate(path, format!("{}:{}", taint.key, taint.effect)));
+            errors.push(FieldError::duplicate(&path, format!("{}:{}", taint.key, taint.effect)));
         }
     }
     errors
@@ -158,20 +145,20 @@ pub fn validate_models(models: &[ResourceModel], path: &str) -> Vec<FieldError> 
         let model_path = format!("{path}[{index}]");
         if model.grade != index as u64 {
             errors.push(FieldError::invalid(
-                format!("{model_path}.grade"),
+                &format!("{model_path}.grade"),
                 model.grade,
                 "grades must count up from 0, one by one",
             ));
         }
-        let mut names = BTreeSet::new();
+        let mut resources = BTreeSet::new();
         for (position, range) in model.ranges.iter().enumerate() {
             let range_path = format!("{model_path}.ranges[{position}]");
-            if !names.insert(range.name.as_str()) {
-                errors.push(FieldError::duplicate(format!("{range_path}.name"), range.name.as_str()));
+            if !resources.insert(range.name.as_str()) {
+                errors.push(FieldError::duplicate(&format!("{range_path}.name"), range.name.as_str()));
             }
             if range.max <= range.min {
                 errors.push(FieldError::invalid(
-                    range_path.clone(),
+                    &range_path,
                     range.max.to_string(),
                     "max value must be greater than min value",
                 ));
@@ -179,16 +166,16 @@ pub fn validate_models(models: &[ResourceModel], path: &str) -> Vec<FieldError> 
             errors.extend(validate_joint(models, index, range.name.as_str(), range.min, &range_path));
             if index + 1 == models.len() && range.max != Quantity::from_units(i64::MAX) {
                 errors.push(FieldError::invalid(
-                    format!("{range_path}.max"),
+                    &format!("{range_path}.max"),
                     range.max.to_string(),
                     "the max value of the last grade must be MaxInt64",
                 ));
             }
         }
         let first: BTreeSet<&str> = models[0].ranges.iter().map(|r| r.name.as_str()).collect();
-        if names != first {
+        if resources != first {
             errors.push(FieldError::invalid(
-                format!("{model_path}.ranges"),
+                &format!("{model_path}.ranges"),
                 Value::Null,
                 "every grade must have the same resources",
             ));
@@ -205,7 +192,7 @@ fn validate_joint(
     min: Quantity,
     path: &str,
 ) -> Vec<FieldError> {
-    let wrong = |detail: &str| vec![FieldError::invalid(format!("{path}.min"), min.to_string(), detail)];
+    let wrong = |detail: &str| vec![FieldError::invalid(&format!("{path}.min"), min.to_string(), detail)];
     let Some(before) = index.checked_sub(1) else {
         return if min.is_zero() {
             Vec::new()

@@ -5,15 +5,18 @@
 
 pub mod binding;
 pub mod cluster;
+pub mod federated_resource_quota;
 pub mod labels;
+pub mod link_policy;
 pub mod override_policy;
 pub mod placement;
 pub mod policy;
+pub mod taint_policy;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::field_error::FieldError;
+use karmada_field::FieldError;
 
 /// Reads a part of an object as typed; what cannot be read is one error at `path`.
 fn read<T: DeserializeOwned>(value: &Value, path: &str) -> Result<T, Vec<FieldError>> {

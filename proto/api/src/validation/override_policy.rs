@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::is_json_pointer;
-use super::labels::{LABEL_VALUE, QUALIFIED_NAME, is_label_value, is_qualified_name};
+use super::labels::{label_key, label_value};
 use super::placement::validate_affinity;
 use super::policy::validate_selectors;
-use crate::field_error::FieldError;
 use crate::object;
 use crate::override_policy::{
     FieldOverrider, FieldPatchOperation, LabelAnnotationOverrider, Operator, OverrideSpec, Overriders,
 };
+use karmada_field::FieldError;
 
 /// What is wrong with an override policy of either kind.
 pub fn validate_override_policy(new: &Value) -> Vec<FieldError> {
@@ -47,7 +47,7 @@ fn validate_overriders(overriders: &Overriders, path: &str) -> Vec<FieldError> {
     for (index, image) in overriders.image_overrider.iter().enumerate() {
         if let Some(predicate) = image.predicate.as_ref().filter(|p| !is_json_pointer(&p.path)) {
             errors.push(FieldError::invalid(
-                format!("{path}.imageOverrider[{index}].predicate.path"),
+                &format!("{path}.imageOverrider[{index}].predicate.path"),
                 predicate.path.as_str(),
                 "path should be a valid JSON pointer",
             ));
@@ -78,11 +78,9 @@ fn validate_label_overriders(
     for (index, overrider) in overriders.iter().enumerate() {
         let path = format!("{path}[{index}].value");
         for (key, value) in &overrider.value {
-            if !is_qualified_name(key) {
-                errors.push(FieldError::invalid(path.clone(), key.as_str(), QUALIFIED_NAME));
-            }
-            if values_are_labels && !is_label_value(value) {
-                errors.push(FieldError::invalid(path.clone(), value.as_str(), LABEL_VALUE));
+            errors.extend(label_key(&path, key));
+            if values_are_labels {
+                errors.extend(label_value(&path, value));
             }
         }
     }
@@ -93,7 +91,7 @@ fn validate_field_overrider(field: &FieldOverrider, path: &str) -> Vec<FieldErro
     let mut errors = Vec::new();
     if !is_json_pointer(&field.field_path) {
         errors.push(FieldError::invalid(
-            format!("{path}.fieldPath"),
+            &format!("{path}.fieldPath"),
             field.field_path.as_str(),
             "path should be a valid JSON pointer",
         ));
@@ -113,7 +111,7 @@ fn validate_operation(operation: &FieldPatchOperation, path: &str) -> Vec<FieldE
     let mut errors = Vec::new();
     if !is_json_pointer(&operation.sub_path) {
         errors.push(FieldError::invalid(
-            format!("{path}.subPath"),
+            &format!("{path}.subPath"),
             operation.sub_path.as_str(),
             "path should be a valid JSON pointer",
         ));
@@ -121,10 +119,10 @@ fn validate_operation(operation: &FieldPatchOperation, path: &str) -> Vec<FieldE
     let value_path = format!("{path}.value");
     match (operation.operator, &operation.value) {
         (Operator::Add | Operator::Replace, None) => {
-            errors.push(FieldError::required(value_path, "value is required for add or replace operation"));
+            errors.push(FieldError::required(&value_path, "value is required for add or replace operation"));
         }
         (Operator::Remove, Some(_)) => {
-            errors.push(FieldError::forbidden(value_path, "value is not allowed for remove operation"));
+            errors.push(FieldError::forbidden(&value_path, "value is not allowed for remove operation"));
         }
         _ => {}
     }

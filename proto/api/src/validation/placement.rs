@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Toleration;
 
 use super::at;
-use super::labels::{
-    LABEL_VALUE, QUALIFIED_NAME, is_label_value, is_qualified_name, validate_label_selector,
-};
-use crate::field_error::FieldError;
+use super::labels::{label_key, label_value, validate_label_selector};
 use crate::policy::{
     ClusterAffinity, ClusterAffinityTerm, DynamicWeight, Placement, ReplicaDivisionPreference,
     ReplicaSchedulingStrategy, ReplicaSchedulingType, SpreadConstraint, WorkloadAffinity,
 };
+use karmada_field::FieldError;
 
 /// What is wrong with a placement.
 pub fn validate_placement(placement: &Placement, path: &str) -> Vec<FieldError> {
@@ -54,14 +52,14 @@ pub fn validate_affinity(affinity: &ClusterAffinity, path: &str) -> Vec<FieldErr
         let path = format!("{path}.fieldSelector.matchExpressions[{index}]");
         if !matches!(expression.key.as_str(), "provider" | "region" | "zone") {
             errors.push(FieldError::not_supported(
-                format!("{path}.key"),
+                &format!("{path}.key"),
                 expression.key.as_str(),
                 &["provider", "region", "zone"],
             ));
         }
         if !matches!(expression.operator.as_str(), "In" | "NotIn") {
             errors.push(FieldError::not_supported(
-                format!("{path}.operator"),
+                &format!("{path}.operator"),
                 expression.operator.as_str(),
                 &["In", "NotIn"],
             ));
@@ -74,10 +72,10 @@ fn validate_affinity_terms(placement: &Placement, path: &str) -> Vec<FieldError>
     let mut errors = Vec::new();
     let mut names = BTreeSet::new();
     let mut name = |name: &str, path: String, errors: &mut Vec<FieldError>| {
-        if !is_qualified_name(name) {
-            errors.push(FieldError::invalid(path, name, QUALIFIED_NAME));
-        } else if !names.insert(name.to_owned()) {
-            errors.push(FieldError::duplicate(path, name));
+        let before = errors.len();
+        errors.extend(label_key(&path, name));
+        if errors.len() == before && !names.insert(name.to_owned()) {
+            errors.push(FieldError::duplicate(&path, name));
         }
     };
     for (index, term) in placement.cluster_affinities.iter().enumerate() {
@@ -103,12 +101,12 @@ fn validate_overflow(term: &ClusterAffinityTerm, placement: &Placement, path: &s
     let mut errors = Vec::new();
     if !placement.replica_scheduling.as_ref().is_some_and(divides_by_capacity) {
         errors.push(FieldError::forbidden(
-            path.clone(),
+            &path,
             "only allowed when replicas are divided as Aggregated or by dynamicWeight",
         ));
     }
     if term.affinity == ClusterAffinity::default() {
-        errors.push(FieldError::forbidden(path, "the affinity group itself must not be empty"));
+        errors.push(FieldError::forbidden(&path, "the affinity group itself must not be empty"));
     }
     errors
 }
@@ -135,42 +133,40 @@ fn validate_tolerations(tolerations: &[Toleration], path: &str) -> Vec<FieldErro
         let operator = toleration.operator.as_deref().unwrap_or("");
         let value = toleration.value.as_deref().unwrap_or("");
         let effect = toleration.effect.as_deref().unwrap_or("");
-        if !key.is_empty() && !is_qualified_name(key) {
-            errors.push(FieldError::invalid(format!("{path}.key"), key, QUALIFIED_NAME));
+        if !key.is_empty() {
+            errors.extend(label_key(&format!("{path}.key"), key));
         }
         if key.is_empty() && operator != "Exists" {
             errors.push(FieldError::invalid(
-                format!("{path}.operator"),
+                &format!("{path}.operator"),
                 operator,
                 "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
             ));
         }
         match operator {
-            "" | "Equal" if !is_label_value(value) => {
-                errors.push(FieldError::invalid(format!("{path}.value"), value, LABEL_VALUE));
-            }
+            "" | "Equal" => errors.extend(label_value(&format!("{path}.value"), value)),
             "Exists" if !value.is_empty() => errors.push(FieldError::invalid(
-                format!("{path}.operator"),
+                &format!("{path}.operator"),
                 value,
                 "value must be empty when `operator` is 'Exists'",
             )),
-            "" | "Equal" | "Exists" => {}
+            "Exists" => {}
             other => errors.push(FieldError::not_supported(
-                format!("{path}.operator"),
+                &format!("{path}.operator"),
                 other,
                 &["Equal", "Exists"],
             )),
         }
         if toleration.toleration_seconds.is_some() && effect != "NoExecute" {
             errors.push(FieldError::invalid(
-                format!("{path}.effect"),
+                &format!("{path}.effect"),
                 effect,
                 "effect must be 'NoExecute' when `tolerationSeconds` is set",
             ));
         }
         if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
             errors.push(FieldError::not_supported(
-                format!("{path}.effect"),
+                &format!("{path}.effect"),
                 effect,
                 &["NoExecute", "NoSchedule", "PreferNoSchedule"],
             ));
@@ -186,7 +182,7 @@ fn validate_spread_constraints(constraints: &[SpreadConstraint], path: &str) -> 
         let path = at(path, index);
         if !constraint.spread_by_field.is_empty() && !constraint.spread_by_label.is_empty() {
             errors.push(FieldError::invalid(
-                format!("{path}.spreadByLabel"),
+                &format!("{path}.spreadByLabel"),
                 constraint.spread_by_label.as_str(),
                 "spreadByLabel should not co-exist with spreadByField",
             ));
@@ -197,18 +193,18 @@ fn validate_spread_constraints(constraints: &[SpreadConstraint], path: &str) -> 
             &constraint.spread_by_field
         };
         if !name.is_empty() && !fields.insert((constraint.spread_by_field.is_empty(), name.clone())) {
-            errors.push(FieldError::duplicate(path.clone(), name.as_str()));
+            errors.push(FieldError::duplicate(&path, name.as_str()));
         }
         let (min, max) = (constraint.min_groups, constraint.max_groups);
         if max < 0 {
-            errors.push(FieldError::invalid(format!("{path}.maxGroups"), max, "maxGroups lower than 0"));
+            errors.push(FieldError::invalid(&format!("{path}.maxGroups"), max, "maxGroups lower than 0"));
         }
         if min < 0 {
-            errors.push(FieldError::invalid(format!("{path}.minGroups"), min, "minGroups lower than 0"));
+            errors.push(FieldError::invalid(&format!("{path}.minGroups"), min, "minGroups lower than 0"));
         }
         if max > 0 && max < min {
             errors.push(FieldError::invalid(
-                format!("{path}.maxGroups"),
+                &format!("{path}.maxGroups"),
                 max,
                 "maxGroups lower than minGroups is not allowed",
             ));
@@ -242,9 +238,7 @@ fn validate_workload_affinity(affinity: &WorkloadAffinity, path: &str) -> Vec<Fi
     for (name, term) in [("affinity", &affinity.affinity), ("antiAffinity", &affinity.anti_affinity)] {
         let Some(term) = term else { continue };
         let path = format!("{path}.{name}.groupByLabelKey");
-        if !is_qualified_name(&term.group_by_label_key) {
-            errors.push(FieldError::invalid(path, term.group_by_label_key.as_str(), QUALIFIED_NAME));
-        }
+        errors.extend(label_key(&path, &term.group_by_label_key));
         keys.push(&term.group_by_label_key);
     }
     if keys.len() == 2 && keys[0] == keys[1] {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::labels::{QUALIFIED_NAME, is_qualified_name, validate_label_selector};
+use super::labels::{label_key, validate_label_selector};
 use super::placement::validate_placement;
-use crate::field_error::FieldError;
 use crate::object;
 use crate::policy::{FailoverBehavior, Preemption, PropagationSpec, PurgeMode, ResourceSelector, Suspension};
 use crate::strings::labels;
+use karmada_field::FieldError;
 
 /// What is wrong with a policy of either kind; `old` is the stored one on update.
 pub fn validate_propagation_policy(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -27,7 +27,7 @@ fn validate_spec(spec: &PropagationSpec, namespace: &str) -> Vec<FieldError> {
     if spec.preemption == Some(Preemption::Always) {
         for (index, _) in spec.resource_selectors.iter().enumerate().filter(|(_, s)| s.name.is_empty()) {
             errors.push(FieldError::required(
-                format!("spec.resourceSelectors[{index}].name"),
+                &format!("spec.resourceSelectors[{index}].name"),
                 "name cannot be empty if preemption is Always, the empty name may cause unexpected resources preemption",
             ));
         }
@@ -53,7 +53,7 @@ pub(super) fn validate_selectors(
         let path = format!("{path}[{index}]");
         if !namespace.is_empty() && !selector.namespace.is_empty() && selector.namespace != namespace {
             errors.push(FieldError::invalid(
-                format!("{path}.namespace"),
+                &format!("{path}.namespace"),
                 selector.namespace.as_str(),
                 "a namespaced policy can only select resources of its own namespace",
             ));
@@ -73,13 +73,8 @@ fn validate_failover(failover: &FailoverBehavior, propagate_deps: bool) -> Vec<F
     ];
     for (part, preservation) in preserved {
         for (index, rule) in preservation.iter().flat_map(|p| &p.rules).enumerate() {
-            if !is_qualified_name(&rule.alias_label_name) {
-                errors.push(FieldError::invalid(
-                    format!("spec.failover.{part}.statePreservation.rules[{index}].aliasLabelName"),
-                    rule.alias_label_name.as_str(),
-                    QUALIFIED_NAME,
-                ));
-            }
+            let path = format!("spec.failover.{part}.statePreservation.rules[{index}].aliasLabelName");
+            errors.extend(label_key(&path, &rule.alias_label_name));
         }
     }
     let Some(application) = &failover.application else { return errors };
@@ -93,7 +88,7 @@ fn validate_failover(failover: &FailoverBehavior, propagate_deps: bool) -> Vec<F
     }
     if let Some(seconds) = application.decision_conditions.toleration_seconds.filter(|s| *s < 0) {
         errors.push(FieldError::invalid(
-            format!("{path}.decisionConditions.tolerationSeconds"),
+            &format!("{path}.decisionConditions.tolerationSeconds"),
             seconds,
             "must be greater than or equal to 0",
         ));
@@ -101,9 +96,13 @@ fn validate_failover(failover: &FailoverBehavior, propagate_deps: bool) -> Vec<F
     if let Some(seconds) = application.grace_period_seconds {
         let path = format!("{path}.gracePeriodSeconds");
         if application.purge_mode != Some(PurgeMode::Gracefully) {
-            errors.push(FieldError::invalid(path, seconds, "only takes effect when purgeMode is Gracefully"));
+            errors.push(FieldError::invalid(
+                &path,
+                seconds,
+                "only takes effect when purgeMode is Gracefully",
+            ));
         } else if seconds <= 0 {
-            errors.push(FieldError::invalid(path, seconds, "must be greater than 0"));
+            errors.push(FieldError::invalid(&path, seconds, "must be greater than 0"));
         }
     }
     errors
@@ -140,7 +139,7 @@ fn validate_unchanged(new: &Value, old: &Value) -> Vec<FieldError> {
     for key in [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID] {
         if let Some(id) = object::label(old, key).filter(|id| Some(*id) != object::label(new, key)) {
             errors.push(FieldError::invalid(
-                format!("metadata.labels[{key}]"),
+                &format!("metadata.labels[{key}]"),
                 object::label(new, key).unwrap_or(""),
                 format!("the label can not be removed or modified, it must stay {id}"),
             ));

@@ -19,17 +19,17 @@ use crate::reflect::number;
 use crate::trust::MOST;
 
 /// The statuses of those clusters that reported one.
-fn reported(items: &[AggregatedStatusItem]) -> impl Iterator<Item = &Value> {
+pub(crate) fn reported(items: &[AggregatedStatusItem]) -> impl Iterator<Item = &Value> {
     items.iter().filter_map(|item| item.status.as_ref().filter(|status| status.is_object()))
 }
 
 /// The sum of a count over all clusters; more than the API can hold is told as the most that it can.
-fn sum(items: &[AggregatedStatusItem], field: &str) -> Answer<i64> {
+pub(crate) fn sum(items: &[AggregatedStatusItem], field: &str) -> Answer<i64> {
     reported(items).try_fold(0_i64, |sum, status| Ok(sum.saturating_add(number(status, field)?).min(MOST)))
 }
 
 /// The template's status, to write.
-fn status_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn status_mut(object: &mut Value) -> &mut Map<String, Value> {
     object::child(object::root(object), "status")
 }
 
@@ -66,6 +66,6 @@ fn observed_generation(object: &Value, items: &[AggregatedStatusItem]) -> Answer
 }
 
 /// Takes an empty status away.
-fn clear_status(object: &mut Value) {
+pub(crate) fn clear_status(object: &mut Value) {
     object::root(object).remove("status");
 }

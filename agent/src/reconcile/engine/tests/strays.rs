@@ -23,7 +23,7 @@ fn orphans(rig: &Rig) -> Vec<String> {
 /// The Works that are told to be removed, until nothing more is told.
 fn removals(rig: &Rig) -> Vec<String> {
     let mut outbox = rig.shared.outbox.lock();
-    outbox.session_begins();
+    outbox.all_again();
     let told = std::iter::from_fn(|| outbox.next_prompt()).filter_map(|body| match body {
         agent_frame::Body::Removed(removed) => Some(removed.key),
         _ => None,

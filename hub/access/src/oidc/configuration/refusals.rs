@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use karmada_registry::webhook;
 
 use super::{Extra, Issuer, Jwt, Mapping, Mappings, Rule, UserRule};
-use crate::tokens;
+use crate::token_claims;
 
 /// Issuers that one file may name.
 const ISSUERS: usize = 64;
@@ -38,8 +38,8 @@ pub(super) fn issuers(all: &[Jwt]) -> Result<(), String> {
 fn issuer(issuer: &Issuer) -> Result<(), String> {
     let Issuer { url, discovery_url, audiences, audience_match_policy, certificate_authority } = issuer;
     https(url).map_err(|why| format!("url: Invalid value: {url:?}: {why}"))?;
-    if url == tokens::ISSUER {
-        let own = tokens::ISSUER;
+    if url == token_claims::ISSUER {
+        let own = token_claims::ISSUER;
         return Err(format!(
             "url: Invalid value: {url:?}: URL must not overlap with disallowed issuers: [{own}]"
         ));

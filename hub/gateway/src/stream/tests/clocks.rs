@@ -22,8 +22,11 @@ async fn a_session_ends_with_its_certificate_where_the_clock_is_set_ahead() {
     let mut lives = async |seconds: u64| {
         let mut said = Vec::new();
         for seq in 0..seconds {
-            let _ = frames
-                .unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping { seq, next_ms: 20_000 }))));
+            let _ = frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping {
+                seq,
+                next_ms: 20_000,
+                ..Ping::default()
+            }))));
             tokio::time::sleep(Duration::from_secs(1)).await;
             said.extend(turn(&mut session).await);
         }

@@ -47,12 +47,24 @@ async fn what_a_session_that_was_ended_has_under_way_is_dropped() {
 async fn a_stream_that_was_given_up_is_closed_when_it_comes_to_life() {
     let rig = Rig::new();
     let (frames, mut session) = rig.open().await.unwrap();
-    frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping { seq: 1, next_ms: 1000 })))).unwrap();
+    frames
+        .unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping {
+            seq: 1,
+            next_ms: 1000,
+            ..Ping::default()
+        }))))
+        .unwrap();
     turn(&mut session).await;
     // Its transport takes nothing, so that nobody polls it; the hub gives it up.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(rig.link("m"), LinkState::Offline);
-    frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping { seq: 2, next_ms: 1000 })))).unwrap();
+    frames
+        .unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(Ping {
+            seq: 2,
+            next_ms: 1000,
+            ..Ping::default()
+        }))))
+        .unwrap();
     frames.unbounded_send(status("w", 1, 0)).unwrap();
     let said = turn(&mut session).await;
     assert!(matches!(said.last(), Some(hub_frame::Body::Close(_))), "{said:?}");

@@ -10,7 +10,7 @@ async fn bytes_of_an_unfinished_frame_are_life() {
         let (frames, session) = rig.open().await.unwrap();
         let pulse = Pulse::default();
         let mut session = session.heard_by(pulse.clone());
-        let ping = Ping { seq: 1, next_ms: 1000 };
+        let ping = Ping { seq: 1, next_ms: 1000, ..Ping::default() };
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(ping)))).unwrap();
         let mut said = turn(&mut session).await;
         for _ in 0..60 {
@@ -33,7 +33,7 @@ async fn who_takes_no_answers_is_not_listened_to() {
     let rig = Rig::new();
     let (frames, mut session) = rig.open().await.unwrap();
     turn(&mut session).await;
-    let ping = |seq| Ping { seq, next_ms: 1000 };
+    let ping = |seq| Ping { seq, next_ms: 1000, ..Ping::default() };
     for seq in 0..10_000 {
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(ping(seq))))).unwrap();
     }
@@ -61,7 +61,7 @@ async fn a_session_runs_over_any_stream_and_sink() {
     assert!(matches!(body(said.next().await), Some(hub_frame::Body::Welcome(_))));
     assert!(matches!(body(said.next().await), Some(hub_frame::Body::SnapshotStart(_))));
     assert_eq!(rig.gateway.links().link("m").session.map(|session| session.transport), Some("memory"));
-    say(agent_frame::Body::Ping(Ping { seq: 3, next_ms: 1000 }));
+    say(agent_frame::Body::Ping(Ping { seq: 3, next_ms: 1000, ..Ping::default() }));
     assert!(matches!(body(said.next().await), Some(hub_frame::Body::Pong(pong)) if pong.seq == 3));
     frames.unbounded_send(status("w", 1, 0)).unwrap();
     while rig.fake.written.lock().is_empty() {

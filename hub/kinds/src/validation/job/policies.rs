@@ -8,7 +8,7 @@ use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
-use crate::validation::{Errors, invalid_each, list, names, non_negative, text};
+use crate::validation::{Errors, facts, judge, list, non_negative, text};
 
 /// What becomes of a Job whose Pods fail.
 pub(super) fn failure_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -57,16 +57,7 @@ fn go_list(all: &[&str]) -> String {
 }
 
 fn exit_codes(named: &HashSet<&str>, exits: &Value, path: &Path<'_>, errors: &mut Errors) {
-    const OPERATORS: [&str; 2] = ["In", "NotIn"];
-    let operator = text(exits, "operator");
-    match operator {
-        "" => {
-            let detail = format!("valid values: {}", go_list(&OPERATORS));
-            errors.push(FieldError::required(&path.child("operator"), detail));
-        }
-        one if OPERATORS.contains(&one) => {}
-        other => errors.push(FieldError::not_supported(&path.child("operator"), other, &OPERATORS)),
-    }
+    judge(facts::BATCH_V1_POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT, exits, None, path, errors);
     if let Some(name) = exits["containerName"].as_str().filter(|name| !named.contains(name)) {
         let detail = "must be one of the container or initContainer names in the pod template";
         errors.push(FieldError::invalid(&path.child("containerName"), name, detail));
@@ -80,7 +71,7 @@ fn exit_codes(named: &HashSet<&str>, exits: &Value, path: &Path<'_>, errors: &mu
     let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         let at = at.index(index);
-        if operator == "In" && value == 0 {
+        if exits["operator"] == "In" && value == 0 {
             errors.push(FieldError::invalid(&at, value.clone(), "must not be 0 for the In operator"));
         }
         if !seen.insert(value) {
@@ -93,21 +84,12 @@ fn exit_codes(named: &HashSet<&str>, exits: &Value, path: &Path<'_>, errors: &mu
 }
 
 fn pod_conditions(all: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    const STATES: [&str; 3] = ["False", "True", "Unknown"];
     if all.len() > 20 {
         errors.push(FieldError::too_many(path, all.len() as u64, 20));
     }
     for (index, one) in all.iter().enumerate() {
-        let (at, kind) = (path.index(index), text(one, "type"));
-        invalid_each(errors, &at.child("type"), kind, names::qualified_name(kind));
-        match text(one, "status") {
-            "" => {
-                let detail = format!("valid values: {}", go_list(&STATES));
-                errors.push(FieldError::required(&at.child("status"), detail));
-            }
-            state if STATES.contains(&state) => {}
-            other => errors.push(FieldError::not_supported(&at.child("status"), other, &STATES)),
-        }
+        let pattern = facts::BATCH_V1_POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN;
+        judge(pattern, one, None, &path.index(index), errors);
     }
 }
 
@@ -133,13 +115,7 @@ pub(super) fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors)
         return;
     }
     let (rules, at) = (list(policy, "rules"), path.child("rules"));
-    if rules.is_empty() {
-        let detail = "at least one rules must be specified when the successPolicy is specified";
-        errors.push(FieldError::required(&at, detail));
-    }
-    if rules.len() > 20 {
-        errors.push(FieldError::too_many(&at, rules.len() as u64, 20));
-    }
+    judge(facts::BATCH_V1_SUCCESS_POLICY, policy, None, path, errors);
     let completions = spec["completions"].as_i64().unwrap_or(0);
     for (index, rule) in rules.iter().enumerate() {
         let at = at.index(index);

@@ -9,11 +9,11 @@ use karmada_schema::path::Path;
 use serde_json::Value;
 
 use super::environment::{environment, environment_sources};
-use super::handlers::{hooks, number_each, probes};
+use super::handlers::{hooks, probes};
 use super::mounts::{devices, mounts};
 use super::restarts::restarts;
 use crate::validation::resources::{PodClaims, claims, requirements};
-use crate::validation::{Errors, invalid_each, list, names, one_of, security, text};
+use crate::validation::{Errors, facts, invalid_each, judge, list, names, security, text};
 
 /// What the rules of a container look at beside it.
 pub(super) struct Of<'p> {
@@ -146,22 +146,13 @@ pub(super) fn image(container: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// What holds for containers of every kind.
 pub(super) fn container(container: &Value, of: &Of<'_>, path: &Path<'_>, errors: &mut Errors) {
-    let name = text(container, "name");
-    if name.is_empty() {
-        errors.push(FieldError::required(&path.child("name"), ""));
-    } else {
-        invalid_each(errors, &path.child("name"), name, names::dns_label(name));
-    }
-    if text(container, "image").is_empty() {
-        errors.push(FieldError::required(&path.child("image"), ""));
-    }
-    one_of(container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"], path, errors);
+    judge(facts::CORE_V1_CONTAINER, container, None, path, errors);
     ports(container, &path.child("ports"), errors);
     environment(container, &path.child("env"), errors);
     environment_sources(container, &path.child("envFrom"), errors);
     mounts(container, of.volumes, &path.child("volumeMounts"), errors);
     devices(container, of.volumes, &path.child("volumeDevices"), errors);
-    one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
+    judge(facts::CORE_V1_CONTAINER_PULL, container, None, path, errors);
     let at = path.child("resources");
     requirements(&container["resources"], &at, errors);
     claims(&container["resources"], &of.claims, &at, errors);
@@ -186,15 +177,7 @@ pub(super) fn ports(container: &Value, path: &Path<'_>, errors: &mut Errors) {
             }
             invalid_each(errors, &at.child("name"), name, problems);
         }
-        match port["containerPort"].as_i64().unwrap_or(0) {
-            0 => errors.push(FieldError::required(&at.child("containerPort"), "")),
-            number => number_each(errors, &at.child("containerPort"), number),
-        }
-        match port["hostPort"].as_i64().unwrap_or(0) {
-            0 => {}
-            number => number_each(errors, &at.child("hostPort"), number),
-        }
-        one_of(port, "protocol", &["SCTP", "TCP", "UDP"], &at, errors);
+        judge(facts::CORE_V1_CONTAINER_PORT, port, None, &at, errors);
     }
 }
 
@@ -206,13 +189,7 @@ fn resize_policy(container: &Value, restarts: &str, path: &Path<'_>, errors: &mu
         if !seen.insert(name) {
             errors.push(FieldError::duplicate(&path.index(index), name));
         }
-        for (value, known) in [(name, ["cpu", "memory"]), (policy, ["NotRequired", "RestartContainer"])] {
-            match value {
-                "" => errors.push(FieldError::required(path, "")),
-                other if known.contains(&other) => {}
-                other => errors.push(FieldError::not_supported(path, other, &known)),
-            }
-        }
+        judge(facts::CORE_V1_CONTAINER_RESIZE_POLICY, one, None, path, errors);
         if restarts == "Never" && policy != "NotRequired" {
             let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
             errors.push(FieldError::invalid(path, policy, detail));

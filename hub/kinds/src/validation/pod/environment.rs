@@ -6,25 +6,17 @@ use karmada_schema::FieldError;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use crate::validation::{Errors, invalid_each, list, names, text};
+use crate::validation::{Errors, facts, invalid_each, judge, list, names, text};
 
 pub(super) fn environment(container: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (index, variable) in list(container, "env").iter().enumerate() {
         let at = path.index(index);
-        let name = text(variable, "name");
-        if name.is_empty() {
-            errors.push(FieldError::required(&at.child("name"), ""));
-        } else {
-            invalid_each(errors, &at.child("name"), name, names::env_name(name));
-        }
+        judge(facts::CORE_V1_ENV_VAR, variable, None, &at, errors);
         let from = &variable["valueFrom"];
         let Some(sources) = from.as_object() else { continue };
         let from_path = at.child("valueFrom");
-        references(from, false, &from_path, errors);
-        keys(from, &from_path, errors);
-        if from["fileKeyRef"].is_object() {
-            file_key(&from["fileKeyRef"], &from_path.child("fileKeyRef"), errors);
-        }
+        references(from, Teller::Variable, &from_path, errors);
+        judge(facts::CORE_V1_ENV_VAR_SOURCE, from, None, &from_path, errors);
         let sources = sources.values().filter(|source| !source.is_null()).count();
         let detail = match sources {
             0 => NO_SOURCE,
@@ -39,50 +31,26 @@ pub(super) fn environment(container: &Value, path: &Path<'_>, errors: &mut Error
 const NO_SOURCE: &str =
     "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
 
-/// A variable that a file of a volume holds.
-fn file_key(of: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (key, volume, file) = (text(of, "key"), text(of, "volumeName"), text(of, "path"));
-    let mut judge = |field: &str, value: &str, judged: &dyn Fn(&Path<'_>, &mut Errors)| {
-        let at = path.child(field);
-        if value.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-        } else {
-            judged(&at, errors);
-        }
-    };
-    judge("key", key, &|at, errors| invalid_each(errors, at, key, names::env_name(key)));
-    judge("volumeName", volume, &|at, errors| invalid_each(errors, at, volume, names::dns_label(volume)));
-    judge("path", file, &|at, errors| {
-        if file.split('/').any(|part| part == "..") {
-            errors.push(FieldError::invalid(at, file, "must not contain '..'"));
-        }
-    });
+/// What tells a container of its Pod.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::validation) enum Teller {
+    /// A variable of its environment.
+    Variable,
+    /// A file of a volume.
+    File,
 }
 
-/// Keys of ConfigMaps and Secrets.
-fn keys(from: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for field in ["configMapKeyRef", "secretKeyRef"].into_iter().filter(|field| from[*field].is_object()) {
-        let (name, key, at) = (text(&from[field], "name"), text(&from[field], "key"), path.child(field));
-        invalid_each(errors, &at.child("name"), name, names::dns_subdomain(name));
-        if key.is_empty() {
-            errors.push(FieldError::required(&at.child("key"), ""));
-        } else {
-            invalid_each(errors, &at.child("key"), key, names::config_key(key));
-        }
-    }
-}
-
-/// What tells of the Pod itself: in a variable, or (`in_file`) in a file of a volume.
-pub(in crate::validation) fn references(from: &Value, in_file: bool, path: &Path<'_>, errors: &mut Errors) {
+/// What tells of the Pod itself.
+pub(in crate::validation) fn references(from: &Value, teller: Teller, path: &Path<'_>, errors: &mut Errors) {
     if from["fieldRef"].is_object() {
-        field(&from["fieldRef"], in_file, &path.child("fieldRef"), errors);
+        field(&from["fieldRef"], teller, &path.child("fieldRef"), errors);
     }
-    if from["resourceFieldRef"].is_object() && !(in_file && from["fieldRef"].is_object()) {
-        resource(&from["resourceFieldRef"], in_file, &path.child("resourceFieldRef"), errors);
+    if from["resourceFieldRef"].is_object() && !(teller == Teller::File && from["fieldRef"].is_object()) {
+        resource(&from["resourceFieldRef"], teller, &path.child("resourceFieldRef"), errors);
     }
 }
 
-fn field(of: &Value, in_file: bool, path: &Path<'_>, errors: &mut Errors) {
+fn field(of: &Value, teller: Teller, path: &Path<'_>, errors: &mut Errors) {
     const IN_FILES: [&str; 5] =
         ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     const IN_VARIABLES: [&str; 9] = [
@@ -123,7 +91,7 @@ fn field(of: &Value, in_file: bool, path: &Path<'_>, errors: &mut Errors) {
         }
         return;
     }
-    let known: &[&str] = if in_file { &IN_FILES } else { &IN_VARIABLES };
+    let known: &[&str] = if teller == Teller::File { &IN_FILES } else { &IN_VARIABLES };
     let meant = if field == "spec.host" { "spec.nodeName" } else { field };
     if known.contains(&meant) {
         return;
@@ -136,7 +104,7 @@ fn field(of: &Value, in_file: bool, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn resource(of: &Value, in_file: bool, path: &Path<'_>, errors: &mut Errors) {
+fn resource(of: &Value, teller: Teller, path: &Path<'_>, errors: &mut Errors) {
     const RESOURCES: [&str; 6] = [
         "limits.cpu",
         "limits.ephemeral-storage",
@@ -147,7 +115,7 @@ fn resource(of: &Value, in_file: bool, path: &Path<'_>, errors: &mut Errors) {
     ];
     let name = text(of, "resource");
     let is_pages = ["limits.hugepages-", "requests.hugepages-"].iter().any(|start| name.starts_with(start));
-    if in_file && text(of, "containerName").is_empty() {
+    if teller == Teller::File && text(of, "containerName").is_empty() {
         errors.push(FieldError::required(&path.child("containerName"), ""));
     } else if name.is_empty() {
         errors.push(FieldError::required(&path.child("resource"), ""));
@@ -183,22 +151,9 @@ fn divisor(name: &str, divisor: &str, is_pages: bool, path: &Path<'_>, errors: &
 pub(super) fn environment_sources(container: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (index, source) in list(container, "envFrom").iter().enumerate() {
         let at = path.index(index);
-        let prefix = text(source, "prefix");
-        if !prefix.is_empty() {
-            invalid_each(errors, &at.child("prefix"), prefix, names::env_name(prefix));
-        }
-        let given: Vec<&str> =
-            ["configMapRef", "secretRef"].into_iter().filter(|field| source[*field].is_object()).collect();
-        for field in &given {
-            let (name, of) = (text(&source[*field], "name"), at.child(field));
-            let at = of.child("name");
-            if name.is_empty() {
-                errors.push(FieldError::required(&at, ""));
-            } else {
-                invalid_each(errors, &at, name, names::dns_subdomain(name));
-            }
-        }
-        let detail = match given.len() {
+        judge(facts::CORE_V1_ENV_FROM_SOURCE, source, None, &at, errors);
+        let given = ["configMapRef", "secretRef"].into_iter().filter(|field| source[*field].is_object());
+        let detail = match given.count() {
             0 => "must specify one of: `configMapRef` or `secretRef`",
             1 => continue,
             _ => "may not have more than one field specified at a time",

@@ -6,7 +6,7 @@ use karmada_schema::FieldError;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use crate::validation::{Errors, invalid_each, list, names, non_negative, text};
+use crate::validation::{Errors, facts, judge, names};
 
 /// What runs when a container starts and before it stops; `grace` is how long its Pod may take to stop.
 pub(super) fn hooks(container: &Value, grace: i64, path: &Path<'_>, errors: &mut Errors) {
@@ -33,10 +33,7 @@ fn handler(of: &Value, grace: i64, path: &Path<'_>, errors: &mut Errors) {
             continue;
         }
         match name {
-            "exec" if list(what, "command").is_empty() => {
-                errors.push(FieldError::required(&at.child("command"), ""));
-            }
-            "exec" => {}
+            "exec" => judge(facts::CORE_V1_EXEC_ACTION, what, None, &at, errors),
             "sleep" => {
                 let seconds = what["seconds"].as_i64().unwrap_or(0);
                 if !(0..=grace).contains(&seconds) {
@@ -45,27 +42,13 @@ fn handler(of: &Value, grace: i64, path: &Path<'_>, errors: &mut Errors) {
                     errors.push(FieldError::invalid(&at, seconds, detail));
                 }
             }
-            "httpGet" => http_get(what, &at, errors),
-            _ => port(&what["port"], &at.child("port"), errors),
+            "httpGet" => judge(facts::CORE_V1_HTTPGET_ACTION, what, None, &at, errors),
+            "grpc" => judge(facts::CORE_V1_GRPCACTION, what, None, &at, errors),
+            _ => judge(facts::CORE_V1_TCPSOCKET_ACTION, what, None, &at, errors),
         }
     }
     if given == 0 {
         errors.push(FieldError::required(path, "must specify a handler type"));
-    }
-}
-
-fn http_get(get: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if text(get, "path").is_empty() {
-        errors.push(FieldError::required(&path.child("path"), ""));
-    }
-    port(&get["port"], &path.child("port"), errors);
-    let scheme = text(get, "scheme");
-    if !matches!(scheme, "HTTP" | "HTTPS") {
-        errors.push(FieldError::not_supported(&path.child("scheme"), scheme, &["HTTP", "HTTPS"]));
-    }
-    for header in list(get, "httpHeaders") {
-        let name = text(header, "name");
-        invalid_each(errors, &path.child("httpHeaders"), name, names::header_name(name));
     }
 }
 
@@ -78,16 +61,9 @@ pub(super) fn probes(container: &Value, path: &Path<'_>, errors: &mut Errors) {
         }
         let at = path.child(field);
         handler(probe, i64::MAX, &at, errors);
-        for count in
-            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-        {
-            non_negative(probe, count, &at, errors);
-        }
+        judge(facts::CORE_V1_PROBE, probe, None, &at, errors);
         let grace = at.child("terminationGracePeriodSeconds");
         let seconds = probe["terminationGracePeriodSeconds"].as_i64();
-        if let Some(seconds) = seconds.filter(|seconds| *seconds <= 0) {
-            errors.push(FieldError::invalid(&grace, seconds, "must be greater than 0"));
-        }
         if let Some(seconds) = seconds.filter(|_| field == "readinessProbe") {
             errors.push(FieldError::invalid(&grace, seconds, "must not be set for readinessProbes"));
         }
@@ -96,14 +72,6 @@ pub(super) fn probes(container: &Value, path: &Path<'_>, errors: &mut Errors) {
         {
             errors.push(FieldError::invalid(&at.child("successThreshold"), successes, "must be 1"));
         }
-    }
-}
-
-/// A port by number or name.
-pub(in crate::validation) fn port(value: &Value, path: &Path<'_>, errors: &mut Errors) {
-    match value {
-        Value::String(name) => invalid_each(errors, path, name, names::port_name(name)),
-        other => number_each(errors, path, other.as_i64().unwrap_or(0)),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn annotations(metadata: &Value, spec: &Value, path: &Path<'_>, error
     }
     let tolerations = value(TOLERATIONS).and_then(|said| serde_json::from_str::<Value>(said).ok());
     if let Some(tolerations) = tolerations.filter(Value::is_array) {
-        scheduling::tolerations(&json!({"tolerations": tolerations}), &path.child(TOLERATIONS), errors);
+        scheduling::tolerations(&tolerations, None, &path.child(TOLERATIONS), errors);
     }
     if let Some(cost) = value(DELETION_COST).filter(|cost| !is_cost(cost)) {
         errors.push(FieldError::invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer"));

@@ -2,9 +2,9 @@
 //!
 //! In: a Pod's spec. Out: field errors.
 
+use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
 use karmada_schema::path::Path;
-use karmada_schema::quantity::Quantity;
 use serde_json::Value;
 
 use crate::validation::resources::{PodClaims, amounts, claims, resource_name};
@@ -96,7 +96,7 @@ impl Sum {
     fn plus(self, other: &Sum) -> Sum {
         let form = if self.quantity.nanos() == 0 { other.quantity } else { self.quantity };
         let quantity = Quantity::of_nanos(self.quantity.nanos() + other.quantity.nanos(), form);
-        Sum { quantity, text: quantity.canonical() }
+        Sum { quantity, text: quantity.to_string() }
     }
 }
 

@@ -128,7 +128,7 @@ fn only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, errors: &mu
         errors.push(FieldError::forbidden(path, detail));
         return;
     }
-    scheduling::tolerations(new, path, errors);
+    scheduling::tolerations(&new["tolerations"], None, path, errors);
 }
 
 fn only_deleted_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {

@@ -9,7 +9,12 @@ use serde_json::Value;
 use crate::validation::{Errors, invalid_each, list, names};
 
 /// One `windowsOptions`.
-pub(in crate::validation) fn options(options: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(in crate::validation) fn options(
+    options: &Value,
+    _: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
     if let Some(name) = options["gmsaCredentialSpecName"].as_str() {
         invalid_each(errors, &path.child("gmsaCredentialSpecName"), name, names::dns_subdomain(name));
     }
@@ -70,7 +75,12 @@ fn is_net_bios(domain: &str) -> bool {
 }
 
 /// Containers that are the node's own processes: all of a Pod or none, on the node's own network.
-pub(super) fn host_processes(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(in crate::validation) fn host_processes(
+    spec: &Value,
+    _: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut Errors,
+) {
     let of = |context: &Value| context["windowsOptions"]["hostProcess"].as_bool();
     let whole = of(&spec["securityContext"]);
     let (mut all, mut processes) = (0, 0);

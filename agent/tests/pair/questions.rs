@@ -1,0 +1,141 @@
+//! What the hub asks of a real agent, and what it tells beside Works: room, tunnels, documents.
+
+use karmada_gateway::session::Document;
+use karmada_gateway::{AskError, TunnelError};
+use karmada_proto::v1::{Room, RoomFor, Table, TunnelRequest, TunnelResetCode, answer, ask};
+
+use super::*;
+
+fn room(requirements: &Value) -> ask::Question {
+    ask::Question::RoomFor(RoomFor { requirements: requirements.to_string().into() })
+}
+
+fn get(path: &str) -> TunnelRequest {
+    TunnelRequest { method: "GET".into(), path: path.into(), user: "jane".into(), ..TunnelRequest::default() }
+}
+
+/// Two nodes of four CPUs each: eight together, and no Pod of five has room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_tells_the_room_on_its_nodes() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let state = tempfile::tempdir().unwrap();
+    let within = Duration::from_secs(10);
+    let asked = async |question| hub.gateway.ask("site1", question, within).await;
+    assert_eq!(asked(room(&json!({}))).await, Err(AskError::NotConnected));
+    let agent =
+        Agent::start(hub.config("site1"), member("site1"), IdentityStore::Directory(state.path().to_owned()));
+    until("nodes and Pods are known", || {
+        hub.fake.seen(|s| s.statuses.get("site1").is_some_and(|s| s["resourceSummary"].is_object()))
+    })
+    .await;
+    for (requirements, replicas) in [
+        (json!({"resourceRequest": {"cpu": "1"}}), 8),
+        (json!({"resourceRequest": {"cpu": "3"}}), 2),
+        (json!({"resourceRequest": {"cpu": "5"}}), 0),
+        (json!({"nodeClaim": {"nodeSelector": {"no": "node"}}, "resourceRequest": {"cpu": "1"}}), 0),
+        (json!(null), 220),
+    ] {
+        let told = asked(room(&requirements)).await;
+        assert_eq!(told, Ok(answer::Result::Room(Room { replicas })), "{requirements}");
+    }
+    let refused = asked(ask::Question::RoomFor(RoomFor { requirements: "{".into() })).await.unwrap_err();
+    assert!(matches!(&refused, AskError::Refused(why) if why.contains("requirements")), "{refused}");
+    // Many at once are answered or refused, and none is forgotten.
+    let many: Vec<_> = (0..200)
+        .map(|_| {
+            let gateway = hub.gateway.clone();
+            tokio::spawn(async move { gateway.ask("site1", room(&json!({})), within).await })
+        })
+        .collect();
+    let mut answered = 0;
+    for one in many {
+        match one.await.unwrap() {
+            Ok(answer::Result::Room(_)) => answered += 1,
+            Err(AskError::Busy) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(answered > 0);
+    agent.end().await;
+}
+
+/// The member in memory takes no requests: what is refused at the far end is told at this one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tunnel_tells_what_is_refused_at_its_far_end() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let state = tempfile::tempdir().unwrap();
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
+    let agent = Agent::start(hub.config("site1"), member("site1"), identity_store.clone());
+    until("connected", || hub.live() == ["site1"]).await;
+    let reset = async |request| {
+        let mut open = hub.gateway.tunnel("site1", request).await.unwrap();
+        open.incoming.next().await.unwrap().unwrap_err()
+    };
+    let away = reset(get("/api/v1/pods")).await;
+    assert_eq!(away.code, TunnelResetCode::TunnelMember);
+    assert!(away.message.contains("takes no requests from outside"), "{}", away.message);
+    let not_allowed =
+        reset(TunnelRequest { method: "DELETE".into(), ..get("/api/v1/namespaces/a/pods/p") }).await;
+    assert_eq!(not_allowed.code, TunnelResetCode::TunnelNotAllowed);
+    let nobody = reset(TunnelRequest { user: String::new(), ..get("/api") }).await;
+    assert!(nobody.message.contains("did not say who asks"), "{}", nobody.message);
+    // More than a session has streams for, one after the other.
+    for _ in 0..300 {
+        assert_eq!(reset(get("/api")).await.code, TunnelResetCode::TunnelMember);
+    }
+    agent.end().await;
+    until("it is gone", || hub.live().is_empty()).await;
+    let closed = Config { allowed: "none".parse().unwrap(), ..hub.config("site1") };
+    let agent = Agent::start(closed, member("site1"), identity_store);
+    until("connected", || hub.live() == ["site1"]).await;
+    let error = hub.gateway.tunnel("site1", get("/api")).await.unwrap_err();
+    assert!(
+        matches!(&error, TunnelError::Refused(_, why) if why.contains("--allow-requests=none")),
+        "{error}"
+    );
+    agent.end().await;
+}
+
+/// It is told once, also over a restart of the agent, and asked while the hub is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn customizations_are_told_by_content() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let state = tempfile::tempdir().unwrap();
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
+    let config = Config { state_dir: Some(state.path().to_owned()), ..hub.config("site1") };
+    let told = |script: &str| {
+        // Large enough for several frames: what is no script is in it as a comment.
+        let noise: String =
+            (0..40_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+        let script = format!("function ReflectStatus(o) return {{said = '{script}'}} end --{noise}");
+        let all = json!([{"metadata": {"name": "c"}, "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "customizations": {"statusReflection": {"luaScript": script}}}}]);
+        Arc::new(Document::new(Table::Customizations, &all.to_string().into()))
+    };
+    let said = |key: &str| {
+        hub.fake.seen(|state| {
+            let report = state.reports.get(&("site1".to_owned(), key.to_owned()))?;
+            let statuses: Value = serde_json::from_slice(report.manifest_statuses.as_ref()?).ok()?;
+            Some(statuses.pointer("/0/status/said")?.as_str()?.to_owned())
+        })
+    };
+    let settings =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}});
+    hub.gateway.tell(told("one")).await;
+    let agent = Agent::start(config.clone(), member("site1"), identity_store.clone());
+    hub.fake.put("site1", "c", &settings);
+    until("the first is asked", || said("c").as_deref() == Some("one")).await;
+    hub.gateway.tell(told("two")).await;
+    until("the second is asked", || said("c").as_deref() == Some("two")).await;
+    let member = agent.end().await;
+    until("it is gone", || hub.live().is_empty()).await;
+    let received = || hub.gateway.links().link("site1").session.map_or(0, |session| session.progress.sent);
+    let agent = Agent::start(config, member, identity_store);
+    until("connected again", || hub.live() == ["site1"]).await;
+    let mut other = settings.clone();
+    other["metadata"]["name"] = json!("d");
+    hub.fake.put("site1", "d", &other);
+    until("it was kept", || said("d").as_deref() == Some("two")).await;
+    assert!(received() < 50_000, "{} bytes: it was told again", received());
+    agent.end().await;
+}

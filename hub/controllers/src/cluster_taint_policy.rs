@@ -1,0 +1,97 @@
+//! Cluster taint policy controller: a cluster has the taints that ClusterTaintPolicies give it by its conditions.
+//!
+//! In: Clusters whose conditions, labels or spec change, and policies. Out: taints.
+
+use std::sync::Arc;
+
+use karmada_api::cluster::Cluster;
+use karmada_api::strings::events;
+use karmada_core::taint_policy;
+
+use crate::events::{EventType, Reference};
+use crate::fetch::{self, kinds};
+use crate::port::{Api, Key};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
+use crate::typed::Turn;
+
+/// The controller.
+pub struct ClusterTaintPolicies {
+    shared: Arc<Shared>,
+}
+
+impl ClusterTaintPolicies {
+    /// A controller.
+    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(ClusterTaintPolicies { shared })
+    }
+
+    /// What wakes this controller: a Cluster whose labels, spec or conditions changed; a policy, for the clusters that it means or meant.
+    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+        let clusters = shared.clusters.wakes(changed_in_conditions);
+        let known = shared.clusters.clone();
+        let policies = shared.taint_policies.wakes(move |turn| {
+            let meant =
+                |cluster: &&Arc<Cluster>| turn.states().any(|policy| taint_policy::means(policy, cluster));
+            known.all("").iter().filter(meant).map(|cluster| key(cluster.name())).collect()
+        });
+        vec![clusters, policies]
+    }
+}
+
+/// The key of a cluster.
+fn key(name: &str) -> Key {
+    Key { namespace: "".into(), name: name.into() }
+}
+
+/// The cluster of a turn, where a condition changed, or what policies select it by.
+pub(crate) fn changed_in_conditions(turn: &Turn<Cluster>) -> Vec<Key> {
+    let Some(now) = &turn.now else { return Vec::new() };
+    let same = turn.before.as_ref().is_some_and(|before| {
+        before.metadata.labels == now.metadata.labels
+            && before.spec == now.spec
+            && before.status.conditions == now.status.conditions
+    });
+    if same { Vec::new() } else { vec![turn.key.clone()] }
+}
+
+#[async_trait::async_trait]
+impl Controller for ClusterTaintPolicies {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "cluster-taint-policy-controller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let resource = kinds::clusters(api)?;
+        let found: Option<Cluster> = fetch::get(api, &resource, "", &key.name).await?;
+        let Some(cluster) = found.filter(|cluster| !cluster.deleting()) else { return Ok(Action::Done) };
+        let policies = self.shared.taint_policies.all("");
+        let Some(taints) = taint_policy::taints(&cluster, &policies, (self.shared.clock)()) else {
+            return Ok(Action::Done);
+        };
+        let mut changed = fetch::to_value(&cluster)?;
+        changed["spec"]["taints"] = serde_json::to_value(&taints).unwrap_or_default();
+        let about = Reference::of(&changed);
+        match api.update(&resource, changed).await {
+            Ok(_) => {
+                let all: Vec<String> =
+                    taints.iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect();
+                let message = format!("By ClusterTaintPolicies its taints are [{}].", all.join(", "));
+                let reason = events::TAINT_CLUSTER_SUCCEED;
+                self.shared.recorder.record(&about, EventType::Normal, reason, &message);
+                Ok(Action::Done)
+            }
+            Err(error) => {
+                let (reason, why) = (events::TAINT_CLUSTER_FAILED, error.to_string());
+                self.shared.recorder.record(&about, EventType::Warning, reason, &why);
+                Err(error.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! How workloads leave clusters and clusters are tainted: which of the loops run, as whoever runs the hub wants it.
+//!
+//! In: options, and the gates that the loops share. Out: the loops, handed to whoever runs them.
+
+use jiff::SignedDuration;
+use karmada_api::policy::PurgeMode;
+use karmada_core::eviction::no_execute::Rules;
+use karmada_core::gates::{FeatureGates, Gate};
+
+/// What whoever runs the hub says of evictions.
+#[derive(Clone, Copy, Debug)]
+pub struct LifecycleOptions {
+    /// Whether the taint manager runs.
+    pub taint_manager: bool,
+    /// Whether it evicts what does not tolerate taints of effect NoExecute.
+    pub no_execute_eviction: bool,
+    /// How workloads leave whose policy does not say it.
+    pub purge_mode: PurgeMode,
+    /// How many leave each cluster in a second.
+    pub evictions_per_second: f32,
+    /// How long what leaves gracefully may take where nothing else is said.
+    pub graceful_timeout: SignedDuration,
+}
+
+impl Default for LifecycleOptions {
+    /// Nothing is evicted for taints; what leaves for other reasons has ten minutes.
+    fn default() -> Self {
+        LifecycleOptions {
+            taint_manager: true,
+            no_execute_eviction: false,
+            purge_mode: PurgeMode::Gracefully,
+            evictions_per_second: 0.5,
+            graceful_timeout: SignedDuration::from_mins(10),
+        }
+    }
+}
+
+impl LifecycleOptions {
+    /// Whether bindings leave clusters for their taints.
+    pub(crate) fn evicts_for_taints(&self, gates: &FeatureGates) -> bool {
+        gates.enabled(Gate::Failover) && self.taint_manager && self.no_execute_eviction
+    }
+
+    /// How they leave.
+    pub(crate) fn rules(&self, gates: &FeatureGates) -> Rules {
+        let preserves_state = gates.enabled(Gate::StatefulFailoverInjection);
+        Rules { purge_mode: self.purge_mode, preserves_state }
+    }
+}

@@ -1,0 +1,135 @@
+//! What would become of a template, asked of what the controllers know. Nothing is written.
+//!
+//! In: a template, policies that count as if they were applied, what is to be different from how it is. Out: a
+//! [`Review`](karmada_core::placement_review::Review).
+
+use std::sync::Arc;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_api::override_policy::OverridePolicy;
+use karmada_api::policy::PropagationPolicy;
+use karmada_api::{names, object};
+use karmada_core::detector::{Parts, Reading, Takeover};
+use karmada_core::gates::Gate;
+use karmada_core::placement_review::{self, Review, WhatIf};
+use karmada_core::scheduler::assumptions::Taken;
+use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::skip::SkipRules;
+use serde_json::Value;
+
+use crate::fetch::{self, kinds};
+use crate::port::Key;
+use crate::runner::Error;
+use crate::shared::Shared;
+
+/// Policies that count beside those that are there, and in the place of those of the same name.
+#[derive(Clone, Debug, Default)]
+pub struct AsIf {
+    /// PropagationPolicies and ClusterPropagationPolicies (without a namespace).
+    pub policies: Vec<PropagationPolicy>,
+    /// OverridePolicies and ClusterOverridePolicies (without a namespace).
+    pub overrides: Vec<OverridePolicy>,
+}
+
+/// Reviews a template.
+///
+/// # Errors
+/// The binding cannot be read, or a name of `what_if` is no cluster's: [`Error::Other`], in words for whoever asked.
+pub async fn review(
+    shared: &Shared,
+    template: &Value,
+    as_if: &AsIf,
+    what_if: &WhatIf,
+) -> Result<Review, Error> {
+    let clusters = shared.clusters.all("");
+    if let [first, ..] = what_if.unknown(&clusters)[..] {
+        return Err(Error::Other(format!("there is no cluster {first}")));
+    }
+    let namespace = object::namespace(template);
+    let name = names::binding_name(object::kind(template), object::name(template));
+    let resource = kinds::bindings(&*shared.api, namespace)?;
+    let binding: Option<ResourceBinding> = fetch::get(&*shared.api, &resource, namespace, &name).await?;
+    let policies =
+        |of: &str| with(&shared.policies.all(of), &as_if.policies, of, |p| (p.namespace(), p.name()));
+    let overrides =
+        |of: &str| with(&shared.overrides.all(of), &as_if.overrides, of, |p| (p.namespace(), p.name()));
+    let near = !namespace.is_empty();
+    let gate = |gate| shared.gates.enabled(gate);
+    let input = placement_review::Input {
+        template,
+        binding: binding.as_ref(),
+        policies: &if near { policies(namespace) } else { Vec::new() },
+        cluster_policies: &policies(""),
+        clusters: &clusters,
+        overrides: &if near { overrides(namespace) } else { Vec::new() },
+        cluster_overrides: &overrides(""),
+        reading: Reading {
+            interpreter: &*shared.interpreter,
+            parts: if gate(Gate::MultiplePodTemplatesScheduling) { Parts::Apart } else { Parts::Together },
+        },
+        skip: &SkipRules::default(),
+        takeover: if gate(Gate::PropagationPolicyPreemption) {
+            Takeover::AsPoliciesSay
+        } else {
+            Takeover::Never
+        },
+        injects_state: gate(Gate::StatefulFailoverInjection),
+    };
+    let key = Key { namespace: namespace.into(), name: name.into() };
+    let neighbours = |binding: &ResourceBinding| match gate(Gate::WorkloadAffinity) {
+        true => shared.bindings.neighbours(&key, &binding.spec),
+        false => Neighbours::default(),
+    };
+    Ok(placement_review::review(&input, what_if, |binding| (neighbours(binding), Taken::new())))
+}
+
+/// The objects of one namespace with those that count as if they were there, sorted by name.
+fn with<T: Clone>(
+    there: &[Arc<T>],
+    as_if: &[T],
+    namespace: &str,
+    place: impl Fn(&T) -> (&str, &str),
+) -> Vec<Arc<T>> {
+    let mut all: Vec<Arc<T>> =
+        as_if.iter().filter(|one| place(one).0 == namespace).map(|one| Arc::new(one.clone())).collect();
+    let stands = |one: &&Arc<T>| !all.iter().any(|other| place(other) == place(one));
+    let others: Vec<Arc<T>> = there.iter().filter(stands).cloned().collect();
+    all.extend(others);
+    all.sort_by(|a, b| place(a).cmp(&place(b)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rig::{self, Rig};
+
+    fn policy(site: &str) -> Value {
+        json!({"apiVersion": rig::POLICY_API, "kind": "PropagationPolicy", "metadata": {"name": "p", "namespace": "default"},
+            "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+                "placement": {"clusterAffinity": {"clusterNames": [site]}}}})
+    }
+
+    async fn sites(rig: &Rig, as_if: &AsIf, what_if: &WhatIf) -> Vec<String> {
+        let review = review(&rig.shared, &rig::config_map("c"), as_if, what_if).await.unwrap();
+        review.works.into_iter().map(|work| work.cluster).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_policy_that_is_given_counts_in_the_place_of_the_one_of_its_name_and_nothing_is_written() {
+        let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+        let rig = Rig::new(clusters.chain([policy("m1")])).await;
+        let revision = rig.api.revision();
+        assert_eq!(sites(&rig, &AsIf::default(), &WhatIf::default()).await, ["m1"]);
+        let given = AsIf { policies: vec![serde_json::from_value(policy("m2")).unwrap()], ..AsIf::default() };
+        assert_eq!(sites(&rig, &given, &WhatIf::default()).await, ["m2"]);
+        let gone = WhatIf { removed_clusters: vec!["m1".into()], ..WhatIf::default() };
+        assert!(sites(&rig, &AsIf::default(), &gone).await.is_empty());
+        let unknown = WhatIf { full_clusters: vec!["m9".into()], ..WhatIf::default() };
+        let refused = review(&rig.shared, &rig::config_map("c"), &given, &unknown).await;
+        assert!(matches!(refused, Err(Error::Other(words)) if words == "there is no cluster m9"));
+        assert_eq!(rig.api.revision(), revision);
+    }
+}

@@ -1,0 +1,143 @@
+//! A cluster fails, and what is in it goes elsewhere: all loops together over a fleet in memory.
+
+use karmada_api::policy::PurgeMode;
+use karmada_core::gates::FeatureGates;
+use serde_json::{Value, json};
+
+use super::running::Running;
+use super::*;
+use crate::port::Api;
+use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+
+/// One ConfigMap that a policy places in one of two clusters.
+fn objects() -> Vec<Value> {
+    let mut objects: Vec<Value> =
+        ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+    objects.push(rig::config_map("web"));
+    objects.push(json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
+        "metadata": {"name": "web", "namespace": "default", "generation": 1,
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "id-web"}},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m1", "m2"]},
+                "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}}}));
+    objects
+}
+
+struct Fleet {
+    rig: Rig,
+    running: Running,
+}
+
+impl Fleet {
+    async fn new(purge_mode: PurgeMode) -> Self {
+        let before = Rig::new(objects()).await;
+        let gates = FeatureGates::default().with(Gate::Failover);
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let lifecycle =
+            LifecycleOptions { no_execute_eviction: true, purge_mode, ..LifecycleOptions::default() };
+        let options = LoopOptions { lifecycle };
+        let running = Running::over(&rig, options).await;
+        let fleet = Fleet { rig, running };
+        fleet.rest().await;
+        fleet
+    }
+
+    /// Returns when nobody has anything to do.
+    async fn rest(&self) {
+        running::rest(&self.rig, Duration::from_secs(10)).await;
+    }
+
+    fn binding(&self) -> Value {
+        self.rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap()
+    }
+
+    /// The clusters that the binding is in, and those that it is leaving.
+    fn places(&self) -> (Vec<String>, Vec<String>) {
+        let spec = &self.binding()["spec"];
+        let names = |list: &str, field: &str| {
+            let list = spec[list].as_array().into_iter().flatten();
+            list.map(|one| one[field].as_str().unwrap().to_owned()).collect()
+        };
+        (names("clusters", "name"), names("gracefulEvictionTasks", "fromCluster"))
+    }
+
+    fn works(&self) -> Vec<String> {
+        let of = |work: &Value| {
+            let going = if work["metadata"]["deletionTimestamp"].is_null() { "" } else { " going" };
+            format!("{}{going}", work["metadata"]["namespace"].as_str().unwrap())
+        };
+        let works = self.rig.api.values(WORK_API, "Work");
+        let is_map = |work: &&Value| work["spec"]["workload"]["manifests"][0]["kind"] == "ConfigMap";
+        works.iter().filter(is_map).map(of).collect()
+    }
+
+    async fn taint(&self, taints: Value) {
+        self.rig
+            .edit((CLUSTER_API, "Cluster"), &key("", "m1"), |cluster| cluster["spec"]["taints"] = taints)
+            .await;
+        self.rest().await;
+    }
+
+    /// The agent of a cluster says that all is well.
+    async fn report(&self, cluster: &str) {
+        let resource = self.rig.api.resource_of(WORK_API, "Work").unwrap();
+        let namespace = format!("karmada-es-{cluster}");
+        for mut work in self.rig.api.values(WORK_API, "Work") {
+            if work["metadata"]["namespace"] == json!(namespace) {
+                work["status"] = json!({"conditions": [{"type": "Applied", "status": "True", "reason": "AppliedSuccessful",
+                    "message": "", "lastTransitionTime": "2026-05-01T12:00:00Z"}],
+                    "manifestStatuses": [{"identifier": {"version": "v1", "kind": "ConfigMap", "name": "web"}, "health": "Healthy"}]});
+                self.rig.api.update_status(&resource, work).await.unwrap();
+            }
+        }
+        self.rest().await;
+    }
+
+    async fn end(self) {
+        self.running.end().await;
+    }
+}
+
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn outage() -> Value {
+    json!([{"key": "outage", "effect": "NoExecute", "timeAdded": "2026-05-01T11:59:00Z"}])
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_67_a_tainted_cluster_keeps_what_it_has_until_another_has_it_in_health() {
+    let fleet = Fleet::new(PurgeMode::Gracefully).await;
+    fleet.report("m1").await;
+    assert_eq!(fleet.places(), (names(&["m1"]), names(&[])));
+    fleet.taint(outage()).await;
+    assert_eq!(fleet.places(), (names(&["m2"]), names(&["m1"])));
+    assert_eq!(fleet.works(), names(&["karmada-es-m1", "karmada-es-m2"]));
+    fleet.report("m2").await;
+    assert_eq!(fleet.places(), (names(&["m2"]), names(&[])));
+    assert_eq!(fleet.works(), names(&["karmada-es-m1 going", "karmada-es-m2"]));
+    // The cluster is well again: nothing moves back by itself.
+    fleet.taint(json!([])).await;
+    assert_eq!(fleet.places(), (names(&["m2"]), names(&[])));
+    fleet.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_68_what_is_purged_directly_is_gone_before_another_cluster_gets_it() {
+    let fleet = Fleet::new(PurgeMode::Directly).await;
+    fleet.report("m1").await;
+    fleet.taint(outage()).await;
+    assert_eq!(fleet.places(), (names(&["m2"]), names(&["m1"])));
+    assert_eq!(fleet.works(), names(&["karmada-es-m1 going"]));
+    let name = fleet.rig.api.values(WORK_API, "Work").into_iter().find_map(|work| {
+        let is_map = work["spec"]["workload"]["manifests"][0]["kind"] == "ConfigMap";
+        is_map.then(|| work["metadata"]["name"].as_str().unwrap().to_owned())
+    });
+    fleet.rig.remove((WORK_API, "Work"), &key("karmada-es-m1", &name.unwrap())).await;
+    fleet.rest().await;
+    assert_eq!(fleet.works(), names(&["karmada-es-m2"]));
+    fleet.report("m2").await;
+    assert_eq!(fleet.places(), (names(&["m2"]), names(&[])));
+    fleet.end().await;
+}

@@ -1,0 +1,51 @@
+//! What a template says of the workload that it is: its replicas, or its parts.
+//!
+//! In: a template, and who reads it. Out: what its binding says of it. A kind that nobody knows is no workload.
+
+use karmada_api::binding::Component;
+use karmada_api::object;
+use karmada_interpreter::{InterpretError, Interpreter, Operation, Replicas};
+use serde_json::Value;
+
+/// What templates are read by.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// Who reads them.
+    pub interpreter: &'a dyn Interpreter,
+    /// What becomes of workloads that have parts.
+    pub parts: Parts,
+}
+
+/// What a binding says of a workload of several pod templates, where the interpreter knows its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Its replicas, as of any workload.
+    Together,
+    /// Each part, and no replicas.
+    Apart,
+}
+
+/// What a template says of the workload that it is.
+#[derive(Default)]
+pub(super) struct Workload {
+    pub(super) replicas: Replicas,
+    pub(super) components: Vec<Component>,
+}
+
+impl Reading<'_> {
+    /// Reads a template.
+    pub(super) fn workload(self, template: &Value) -> Result<Workload, InterpretError> {
+        let (api_version, kind) = (object::api_version(template), object::kind(template));
+        let known = |operation| self.interpreter.enabled(api_version, kind, operation);
+        if self.parts == Parts::Apart && known(Operation::InterpretComponent) {
+            return Ok(Workload {
+                components: self.interpreter.components(template)?,
+                ..Workload::default()
+            });
+        }
+        if known(Operation::InterpretReplica) {
+            return Ok(Workload { replicas: self.interpreter.replicas(template)?, ..Workload::default() });
+        }
+        Ok(Workload::default())
+    }
+}

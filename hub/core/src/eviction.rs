@@ -1,0 +1,94 @@
+//! How a workload leaves a cluster: the tasks of a binding, made, kept and ended.
+//!
+//! In: a binding, and the moment. Out: which tasks stay, which are over, when to look again. Every time that counts stands in the task itself,
+//! so that a hub that is started anew goes on where it was.
+
+pub mod no_execute;
+pub mod pace;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karmada_api::binding::{BindingSpec, GracefulEvictionTask, Health, ResourceBinding};
+
+use crate::seconds;
+
+/// Looks again after this long where a wait ends in this very second.
+const NEXT_SECOND: SignedDuration = SignedDuration::from_secs(1);
+
+/// Takes a binding away from a cluster: it is no target any more, and `task` says how it leaves. Where it is leaving already, the task that
+/// there is holds. Whether anything changed: who is no target does not leave.
+pub fn evict(spec: &mut BindingSpec, task: GracefulEvictionTask) -> bool {
+    let Some(at) = spec.clusters.iter().position(|target| target.name == task.from_cluster) else {
+        return false;
+    };
+    let target = spec.clusters.remove(at);
+    if !spec.graceful_eviction_tasks.iter().any(|known| known.from_cluster == task.from_cluster) {
+        let replicas = (target.replicas > 0).then_some(target.replicas);
+        spec.graceful_eviction_tasks.push(GracefulEvictionTask { replicas, ..task });
+    }
+    true
+}
+
+/// What becomes of a binding's tasks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assessment {
+    /// Those that stay, each with the time when it was first seen.
+    pub tasks: Vec<GracefulEvictionTask>,
+    /// The clusters that the others were of.
+    pub ended: Vec<String>,
+    /// After how long a task can end by time alone.
+    pub look_again: Option<SignedDuration>,
+}
+
+/// Assesses every task of a binding: one that was just made gets its time; one ends when what replaces it is healthy, when a person says so,
+/// or when it took too long. `timeout` holds for tasks without a grace period of their own.
+pub fn assess(binding: &ResourceBinding, timeout: SignedDuration, now: Timestamp) -> Assessment {
+    let replaced = is_replaced(binding);
+    let mut out = Assessment::default();
+    for task in &binding.spec.graceful_eviction_tasks {
+        let Some(begun) = &task.creation_timestamp else {
+            let stamped =
+                GracefulEvictionTask { creation_timestamp: Some(Time(seconds(now))), ..task.clone() };
+            out.wait(&stamped, period(task, timeout));
+            out.tasks.push(stamped);
+            continue;
+        };
+        let left = period(task, timeout) - now.duration_since(begun.0);
+        let over = match task.suppress_deletion {
+            Some(suppressed) => !suppressed,
+            None => replaced || left.is_negative(),
+        };
+        if over {
+            out.ended.push(task.from_cluster.clone());
+        } else {
+            out.wait(task, left);
+            out.tasks.push(task.clone());
+        }
+    }
+    out
+}
+
+impl Assessment {
+    /// A task that a person holds, or is to end, waits for no time.
+    fn wait(&mut self, task: &GracefulEvictionTask, left: SignedDuration) {
+        if task.suppress_deletion.is_none() {
+            let left = left.max(NEXT_SECOND);
+            self.look_again = Some(self.look_again.map_or(left, |earlier| earlier.min(left)));
+        }
+    }
+}
+
+fn period(task: &GracefulEvictionTask, timeout: SignedDuration) -> SignedDuration {
+    task.grace_period_seconds.map_or(timeout, |seconds| SignedDuration::from_secs(i64::from(seconds)))
+}
+
+/// Whether the scheduler has seen the binding as it is now, and all that it chose is healthy.
+fn is_replaced(binding: &ResourceBinding) -> bool {
+    let (seen, status) = (binding.status.scheduler_observed_generation, &binding.status.aggregated_status);
+    let healthy = |cluster: &str| {
+        let item = status.iter().find(|item| item.cluster_name == cluster);
+        item.is_some_and(|item| item.health == Some(Health::Healthy))
+    };
+    seen == binding.metadata.generation.unwrap_or(0)
+        && binding.spec.clusters.iter().all(|target| healthy(&target.name))
+}

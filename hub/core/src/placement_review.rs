@@ -1,0 +1,211 @@
+//! What would become of a template: which policy takes it, which clusters it goes to and why not to the others, and what it looks like there.
+//! Pure, and nothing is written: people ask it before they apply, and to understand what they see.
+//!
+//! In: a template, all that detector, scheduler and overrides look at, and what is to be different from how it is. Out: what each of them says.
+
+use std::borrow::Borrow;
+
+use k8s_openapi::api::core::v1::Taint;
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::override_policy::OverridePolicy;
+use karmada_api::policy::PropagationPolicy;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::binding::{self, ClusterWork};
+use crate::detector::{self, BindingChange, Reading, Takeover};
+use crate::scheduler::{self, Decision, Outcome};
+use crate::skip::SkipRules;
+use crate::targets::target_clusters;
+
+/// What is looked at.
+pub struct Input<'a, P, C, O> {
+    /// The template, as it is stored or would be.
+    pub template: &'a Value,
+    /// Its binding, if it has one.
+    pub binding: Option<&'a ResourceBinding>,
+    /// PropagationPolicies of its namespace.
+    pub policies: &'a [P],
+    /// Every ClusterPropagationPolicy.
+    pub cluster_policies: &'a [P],
+    /// Every cluster, sorted by name.
+    pub clusters: &'a [C],
+    /// OverridePolicies of its namespace.
+    pub overrides: &'a [O],
+    /// Every ClusterOverridePolicy.
+    pub cluster_overrides: &'a [O],
+    /// Who reads the template.
+    pub reading: Reading<'a>,
+    /// What is never propagated.
+    pub skip: &'a SkipRules,
+    /// Whether policies take templates from one another.
+    pub takeover: Takeover,
+    /// Whether status that a workload took along becomes labels where it comes to.
+    pub injects_state: bool,
+}
+
+/// What is to be different from how it is, as `PlacementReview.spec.whatIf` says it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WhatIf {
+    /// Clusters that are not there.
+    pub removed_clusters: Vec<String>,
+    /// Taints that clusters have beside their own.
+    pub taints: Vec<ClusterTaint>,
+    /// Clusters without room for more.
+    pub full_clusters: Vec<String>,
+}
+
+/// A taint more of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct ClusterTaint {
+    /// The cluster.
+    pub cluster: String,
+    /// The taint.
+    #[serde(flatten)]
+    pub taint: Taint,
+}
+
+/// What would become of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Review {
+    /// The policy that takes it; `None` where none does.
+    pub policy: Option<(String, String)>,
+    /// What the scheduler says; `None` where it is not asked.
+    pub decision: Option<Decision>,
+    /// Why it goes no further, in words; empty where it is placed.
+    pub message: String,
+    /// What its clusters get, by cluster: of a large template not of all of them.
+    pub works: Vec<ClusterWork>,
+    /// How many clusters more get something that was not made here.
+    pub left_out: usize,
+}
+
+/// How much is made for one review: text of manifests. Who asks about a large template in a large fleet gets an answer of the same size, and keeps
+/// nobody busy for long.
+const MOST_TEXT: usize = 16 << 20;
+
+impl Review {
+    fn stops(policy: Option<(String, String)>, message: String) -> Self {
+        Self { policy, decision: None, message, works: Vec::new(), left_out: 0 }
+    }
+}
+
+impl WhatIf {
+    /// The clusters as they would be.
+    pub fn apply<C: Borrow<Cluster>>(&self, clusters: &[C]) -> Vec<Cluster> {
+        let stays = |cluster: &&Cluster| !self.removed_clusters.iter().any(|name| name == cluster.name());
+        let changed = |cluster: &Cluster| {
+            let mut cluster = cluster.clone();
+            let of_it = self.taints.iter().filter(|taint| taint.cluster == cluster.name());
+            let taints: Vec<Taint> = of_it.map(|taint| taint.taint.clone()).collect();
+            cluster.spec.taints.extend(taints);
+            cluster
+        };
+        clusters.iter().map(Borrow::borrow).filter(stays).map(changed).collect()
+    }
+
+    /// Names in it that no cluster has.
+    pub fn unknown<C: Borrow<Cluster>>(&self, clusters: &[C]) -> Vec<&str> {
+        let tainted = self.taints.iter().map(|taint| &taint.cluster);
+        let named = self.removed_clusters.iter().chain(&self.full_clusters).chain(tainted);
+        let exists = |name: &str| clusters.iter().any(|cluster| cluster.borrow().name() == name);
+        named.map(String::as_str).filter(|name| !exists(name)).collect()
+    }
+}
+
+/// Reviews a template. `rest` completes what the scheduler looks at beside the binding and the clusters: where neighbours are, and what room is
+/// taken.
+pub fn review<P, C, O>(
+    input: &Input<'_, P, C, O>,
+    what_if: &WhatIf,
+    rest: impl FnOnce(&ResourceBinding) -> (scheduler::neighbours::Neighbours, scheduler::assumptions::Taken),
+) -> Review
+where
+    P: Borrow<PropagationPolicy>,
+    C: Borrow<Cluster>,
+    O: Borrow<OverridePolicy>,
+{
+    use detector::Decision as Claim;
+    let claim =
+        detector::decide(input.template, input.policies, input.cluster_policies, input.skip, input.takeover);
+    let policy = match claim {
+        Claim::Claimed(policy) | Claim::TakenOver(policy, _) => policy,
+        Claim::Waits => return Review::stops(None, "no policy selects it: it waits for one".to_owned()),
+        Claim::Leave => {
+            return Review::stops(
+                None,
+                "it is never propagated, or by something else than policies".to_owned(),
+            );
+        }
+    };
+    let by = Some((policy.namespace().to_owned(), policy.name().to_owned()));
+    let binding = match binding_of(input, policy) {
+        Ok(binding) => binding,
+        Err(message) => return Review::stops(by, message),
+    };
+    let clusters = what_if.apply(input.clusters);
+    let (neighbours, taken) = rest(&binding);
+    let exact = what_if.full_clusters.iter().map(|name| (name.clone(), 0)).collect();
+    let asked = scheduler::Input {
+        binding: &binding,
+        clusters: &clusters,
+        scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
+        neighbours,
+        taken,
+        exact,
+    };
+    let decision = scheduler::preview(&asked);
+    let message = match &decision.outcome {
+        Outcome::Failed(failure) => failure.to_string(),
+        Outcome::NotOurs => "it is left to another scheduler, or scheduling is suspended".to_owned(),
+        Outcome::UpToDate | Outcome::Scheduled(_) => String::new(),
+    };
+    let placed = placed(binding, &decision);
+    let rendered = binding::Input {
+        binding: &placed,
+        template: input.template,
+        clusters: &clusters,
+        cluster_overrides: input.cluster_overrides,
+        overrides: input.overrides,
+        interpreter: input.reading.interpreter,
+        injects_state: input.injects_state,
+    };
+    let most = (MOST_TEXT / input.template.to_string().len().max(1)).max(1);
+    let works: Vec<ClusterWork> = binding::works(&rendered).take(most).collect();
+    let left_out = target_clusters(&placed).len().saturating_sub(works.len());
+    Review { policy: by, message, works, left_out, decision: Some(decision) }
+}
+
+/// The binding as the detector would leave it.
+fn binding_of<P, C, O>(
+    input: &Input<'_, P, C, O>,
+    policy: &PropagationPolicy,
+) -> Result<ResourceBinding, String> {
+    let made = |existing| detector::binding(input.template, policy, existing, input.reading, None);
+    let change = match made(input.binding) {
+        // The one that is there goes first.
+        Ok(BindingChange::Replace) => made(None),
+        other => other,
+    };
+    match change.map_err(|error| error.to_string())? {
+        BindingChange::Create(binding) | BindingChange::Update(binding) => Ok(*binding),
+        BindingChange::Nothing | BindingChange::Replace => match input.binding {
+            Some(binding) => Ok(binding.clone()),
+            None => Err("its policy is lazy: it acts with the next change of the template".to_owned()),
+        },
+    }
+}
+
+fn placed(mut binding: ResourceBinding, decision: &Decision) -> ResourceBinding {
+    match &decision.outcome {
+        Outcome::Scheduled(targets) => binding.spec.clusters.clone_from(targets),
+        // Nothing new comes, and what is placed stays.
+        Outcome::Failed(_) | Outcome::NotOurs | Outcome::UpToDate => {}
+    }
+    binding
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Tasks by which bindings leave clusters: made, kept, ended; and which Works stay meanwhile.
+
+use jiff::{SignedDuration, Timestamp};
+use karmada_api::binding::{BindingSpec, GracefulEvictionTask, ResourceBinding};
+use karmada_api::names::execution_namespace;
+use karmada_core::eviction::{assess, evict};
+use karmada_core::targets::{Places, leaving, target_clusters};
+use serde_json::{Value, json};
+
+use crate::recorded::{self, Differences, Verdict, compare};
+use crate::{seconds, time, without_nulls};
+
+const TO_THE_SECOND: &str =
+    "recorded bug: a task exactly as old as its time-out was not looked at again; here it is, a second later";
+
+const RECONCILE: Differences = &[
+    (10, TO_THE_SECOND),
+    (14, TO_THE_SECOND),
+    (31, TO_THE_SECOND),
+    (60, TO_THE_SECOND),
+    (74, TO_THE_SECOND),
+    (102, TO_THE_SECOND),
+    (107, TO_THE_SECOND),
+];
+
+fn assessed(case: &Value) -> (Value, Value, i64) {
+    let binding: ResourceBinding = serde_json::from_value(without_nulls(case["binding"].clone())).unwrap();
+    let timeout = SignedDuration::from_secs(case["timeoutSeconds"].as_i64().unwrap());
+    let came = assess(&binding, timeout, time(&case["now"]));
+    (json!(came.tasks), json!(came.ended), seconds(came.look_again))
+}
+
+#[test]
+fn recorded_assessments() {
+    recorded::run("eviction.json", RECONCILE, |case| {
+        if case["kind"] != "reconcile" {
+            return Verdict::Skip;
+        }
+        let (tasks, ended, again) = assessed(case);
+        let wanted = json!([case["tasks"], case["dropped"], case["requeueAfterSeconds"]]);
+        compare(&wanted, &json!([tasks, ended, again]))
+    });
+}
+
+/// What is listed above differs in when to look again, and in nothing else.
+#[test]
+fn recorded_assessments_whenever_they_are_made() {
+    recorded::run("eviction.json", &[], |case| {
+        if case["kind"] != "reconcile" {
+            return Verdict::Skip;
+        }
+        let (tasks, ended, _) = assessed(case);
+        compare(&json!([case["tasks"], case["dropped"]]), &json!([tasks, ended]))
+    });
+}
+
+#[test]
+fn recorded_evictions() {
+    recorded::run("eviction.json", &[], |case| {
+        if case["kind"] != "evict" {
+            return Verdict::Skip;
+        }
+        let mut spec: BindingSpec = serde_json::from_value(case["spec"].clone()).unwrap();
+        for op in case["ops"].as_array().unwrap() {
+            if let Some(name) = op.get("remove") {
+                spec.clusters.retain(|target| *name != json!(target.name));
+                continue;
+            }
+            let mut task = op.clone();
+            task["fromCluster"] = op["evict"].clone();
+            evict(&mut spec, serde_json::from_value(task).unwrap());
+        }
+        compare(&case["result"], &json!(spec))
+    });
+}
+
+#[test]
+fn recorded_works_that_are_kept() {
+    recorded::run("eviction.json", &[], |case| {
+        if case["kind"] != "worksKept" {
+            return Verdict::Skip;
+        }
+        let binding: ResourceBinding =
+            serde_json::from_value(json!({"metadata": {}, "spec": case["spec"]})).unwrap();
+        let kept: Vec<&str> = target_clusters(&binding).union(&leaving(&binding)).copied().collect();
+        let places = Places::of(&binding);
+        let first = ["m1", "m2", "m3", "m4", "m5", "m6", "dep"]
+            .into_iter()
+            .filter(|cluster| places.is_purged(&execution_namespace(cluster)));
+        compare(
+            &json!([case["keptClusters"], case["purgeDirectly"]]),
+            &json!([kept, first.collect::<Vec<_>>()]),
+        )
+    });
+}
+
+fn now() -> Timestamp {
+    "2026-05-01T12:00:00Z".parse().unwrap()
+}
+
+/// A binding in `m2`, which is healthy or not, that leaves `m1` by a task as old as that.
+fn leaving_for(age: i64, health: &str, task: Value) -> ResourceBinding {
+    let begun = now() - SignedDuration::from_secs(age);
+    let mut task = task;
+    for (field, value) in [
+        ("fromCluster", json!("m1")),
+        ("producer", json!("TaintManager")),
+        ("reason", json!("TaintUntolerated")),
+        ("creationTimestamp", json!(begun.to_string())),
+    ] {
+        task[field] = value;
+    }
+    serde_json::from_value(json!({"metadata": {"name": "b", "namespace": "n", "generation": 3},
+        "spec": {"resource": {}, "clusters": [{"name": "m2", "replicas": 2}], "gracefulEvictionTasks": [task]},
+        "status": {"schedulerObservedGeneration": 3, "aggregatedStatus": [{"clusterName": "m2", "health": health}]}}))
+    .unwrap()
+}
+
+#[test]
+fn statement_67_what_leaves_gracefully_stays_until_its_replacement_is_healthy_or_its_time_is_over() {
+    let timeout = SignedDuration::from_mins(10);
+    let table = [
+        (59, "Unhealthy", json!({}), Some(541)),
+        (59, "Healthy", json!({}), None),
+        (600, "Unhealthy", json!({}), Some(1)),
+        (601, "Unhealthy", json!({}), None),
+        (59, "Unhealthy", json!({"gracePeriodSeconds": 30}), None),
+        (601, "Unhealthy", json!({"gracePeriodSeconds": 3600}), Some(2999)),
+    ];
+    for (age, health, task, stays) in table {
+        let binding = leaving_for(age, health, task.clone());
+        let came = assess(&binding, timeout, now());
+        assert_eq!(came.tasks.len(), usize::from(stays.is_some()), "{age} {health} {task}");
+        assert_eq!(came.ended.len(), 1 - came.tasks.len());
+        assert_eq!(came.look_again.map(|wait| wait.as_secs()), stays, "{age} {health} {task}");
+        let places = Places::of(&binding);
+        assert!(!places.is_orphan("karmada-es-m1") && !places.goes_first("karmada-es-m1"));
+    }
+}
+
+#[test]
+fn statement_68_never_waits_for_a_person_and_directly_for_nothing() {
+    let timeout = SignedDuration::from_mins(10);
+    let never = |suppressed: bool| {
+        leaving_for(90_000, "Healthy", json!({"purgeMode": "Never", "suppressDeletion": suppressed}))
+    };
+    let held = assess(&never(true), timeout, now());
+    assert_eq!((held.tasks.len(), held.look_again), (1, None));
+    assert_eq!(assess(&never(false), timeout, now()).ended, ["m1"]);
+    assert!(!Places::of(&never(true)).is_orphan("karmada-es-m1"));
+    let directly = leaving_for(1, "Unhealthy", json!({"purgeMode": "Directly"}));
+    let places = Places::of(&directly);
+    assert!(places.is_orphan("karmada-es-m1") && places.goes_first("karmada-es-m1"));
+    assert!(!places.is_orphan("karmada-es-m2") && !places.goes_first("karmada-es-m2"));
+}
+
+/// The Work of a cluster that somebody else needs is never removed: who waited for that would wait for ever.
+#[test]
+fn a_work_that_another_binding_requires_is_waited_for_by_nobody() {
+    let mut binding = leaving_for(1, "Unhealthy", json!({"purgeMode": "Directly"}));
+    binding.spec.required_by =
+        serde_json::from_value(json!([{"namespace": "n", "name": "app", "clusters": [{"name": "m1"}]}]))
+            .unwrap();
+    let places = Places::of(&binding);
+    assert!(!places.is_orphan("karmada-es-m1") && !places.goes_first("karmada-es-m1"));
+}
+
+#[test]
+fn the_names_that_older_versions_have_for_how_things_leave_are_understood() {
+    let mode = |text: &str| {
+        let task: GracefulEvictionTask =
+            serde_json::from_value(json!({"fromCluster": "m1", "purgeMode": text})).unwrap();
+        json!(task)["purgeMode"].clone()
+    };
+    assert_eq!(
+        (mode("Immediately"), mode("Graciously"), mode("Never")),
+        (json!("Directly"), json!("Gracefully"), json!("Never"))
+    );
+}

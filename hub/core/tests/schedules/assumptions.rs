@@ -1,0 +1,138 @@
+//! Sequences of what is placed, reported and forgotten, and what room it leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use karmada_api::binding::{ReplicaRequirements, ResourceBinding, TargetCluster};
+use karmada_api::cluster::Cluster;
+use karmada_core::scheduler::assumptions::{Assumed, Assumptions, footprint, healthy};
+use karmada_core::scheduler::estimate;
+use serde_json::{Value, json};
+
+use crate::recorded::{self, compare};
+
+fn targets(pairs: &Value) -> Vec<TargetCluster> {
+    let pairs = pairs.as_array().unwrap().iter();
+    let target = |pair: &Value| json!({"name": pair[0], "replicas": pair[1]});
+    pairs.map(|pair| serde_json::from_value(target(pair)).unwrap()).collect()
+}
+
+fn binding(value: &Value) -> ResourceBinding {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// What Karmada assumes of a schedule: the whole of it.
+fn whole(binding: &ResourceBinding, targets: &[TargetCluster]) -> BTreeMap<String, Assumed> {
+    let all = targets.iter().map(|target| Some((target.name.clone(), footprint(binding, target.replicas)?)));
+    all.flatten().collect()
+}
+
+/// What is assumed after a step, as it is recorded.
+fn assumed(assumptions: &Assumptions, now: Duration) -> Value {
+    let mut all = BTreeMap::new();
+    for (cluster, list) in assumptions.by_cluster(now) {
+        let one = |(namespace, assumed): &(&str, &Assumed)| json!({"components": assumed.components, "namespace": namespace});
+        let mut list: Vec<Value> = list.iter().map(one).collect();
+        list.sort_by_key(Value::to_string);
+        all.insert(cluster, list);
+    }
+    json!(all)
+}
+
+/// Quantities as text, in whichever order.
+fn sorted(assumed: &Value) -> Value {
+    let mut all = assumed.clone();
+    for list in all.as_object_mut().unwrap().values_mut() {
+        list.as_array_mut().unwrap().sort_by_key(Value::to_string);
+    }
+    all
+}
+
+fn step(assumptions: &mut Assumptions, op: &Value, now: &mut Duration) -> Value {
+    match op["op"].as_str().unwrap() {
+        "scheduled" => {
+            let (binding, targets) = (binding(&op["binding"]), targets(&op["result"]));
+            assumptions.placed(&binding, &targets, whole(&binding, &targets), *now);
+        }
+        "updated" => {
+            let of = |which: &str| -> (ResourceBinding, BTreeSet<String>) {
+                let binding = binding(&op[which]);
+                let items = healthy(&binding.status.aggregated_status);
+                (binding, items)
+            };
+            let ((binding, after), (_, before)) = (of("new"), of("old"));
+            assumptions.reported(binding.namespace(), binding.name(), &before, &after);
+        }
+        "deleted" => {
+            let binding = binding(&op["binding"]);
+            assumptions.remove(binding.namespace(), binding.name());
+        }
+        "wait" => *now += Duration::from_secs(op["seconds"].as_u64().unwrap()),
+        "collect" => return json!(assumptions.collect(*now)),
+        other => panic!("{other}"),
+    }
+    Value::Null
+}
+
+#[test]
+fn recorded_assumptions() {
+    recorded::run("assumptions.json", &[], |case| {
+        let clusters: Vec<Cluster> = serde_json::from_value(case["clusters"].clone()).unwrap();
+        let asked: Option<ReplicaRequirements> =
+            serde_json::from_value(case["requirements"].clone()).unwrap();
+        let (mut assumptions, mut now) = (Assumptions::default(), Duration::ZERO);
+        let (mut wanted, mut got) = (Vec::new(), Vec::new());
+        for op in case["ops"].as_array().unwrap() {
+            let removed = step(&mut assumptions, op, &mut now);
+            let taken = assumptions.taken(now);
+            let free = clusters.iter().map(|cluster| {
+                let taken = taken.get(cluster.name()).map(Vec::as_slice).unwrap_or_default();
+                let room = estimate::max_beside(cluster, asked.as_ref(), taken);
+                json!([cluster.name(), room])
+            });
+            got.push(json!([assumed(&assumptions, now), free.collect::<Vec<_>>(), removed]));
+            wanted.push(json!([sorted(&op["assumed"]), op["free"], op["removed"]]));
+        }
+        compare(&json!(wanted), &json!(got))
+    });
+}
+
+/// What grew takes what is new, until it is seen: the rest is in the cluster's report already.
+#[test]
+fn what_grows_is_not_counted_twice() {
+    let of = |clusters: Value, replicas: i32| -> ResourceBinding {
+        binding(
+            &json!({"metadata": {"name": "b", "namespace": "n"}, "spec": {"resource": {"name": "b"}, "replicas": replicas, "clusters": clusters}}),
+        )
+    };
+    let second = Duration::from_secs;
+    let mut assumptions = Assumptions::default();
+    let mut place = |before: Value, after: Value, now: u64| {
+        let (binding, targets) = (of(before, 9), targets(&after));
+        let unseen = assumptions.unseen(&binding, &targets, second(now));
+        assumptions.placed(&binding, &targets, unseen, second(now));
+        let pods = |taken: &Vec<std::sync::Arc<Assumed>>| {
+            taken.iter().map(|one| one.components[0].replicas).sum::<i32>()
+        };
+        json!(
+            assumptions
+                .taken(second(now))
+                .iter()
+                .map(|(name, taken)| (name.clone(), pods(taken)))
+                .collect::<Vec<_>>()
+        )
+    };
+    assert_eq!(place(json!([]), json!([["m1", 3]]), 0), json!([["m1", 3]]));
+    assert_eq!(
+        place(json!([{"name": "m1", "replicas": 3}]), json!([["m1", 5]]), 10),
+        json!([["m1", 5]]),
+        "none is seen yet"
+    );
+    let five = json!([{"name": "m1", "replicas": 5}]);
+    assert_eq!(
+        place(five.clone(), json!([["m1", 6], ["m2", 1]]), 400),
+        json!([["m1", 1], ["m2", 1]]),
+        "by now the five are"
+    );
+    assert_eq!(place(five, json!([["m1", 2]]), 1000), json!([]), "what shrinks takes nothing");
+}

@@ -1,0 +1,126 @@
+//! The door over a registry with a store in memory: what is scaled, and which CronFederatedHPAs pass the fleet's gates.
+
+use karmada_access::Authorizer;
+use karmada_api::validation::taint_policy::NoExecute;
+use karmada_kinds::catalogue;
+use karmada_registry::Parts;
+use karmada_registry::cache::Cache;
+use karmada_store::{MemoryStore, Store};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::*;
+use crate::fleet::KarmadaPolicies;
+
+struct Rig {
+    door: RegistryApi,
+    _stop: DropGuard,
+}
+
+impl Rig {
+    async fn start() -> Rig {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cache = Cache::load(&*store).await.unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
+        let registry = Registry::new(Parts {
+            store,
+            cache: cache.clone(),
+            catalogue: catalogue::shipped(),
+            admission: vec![Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused })],
+            authorizer: Authorizer::new(cache),
+            clock: Arc::new(|| jiff::Timestamp::from_second(1_750_000_000).unwrap()),
+            ids: Arc::new(uuid::Uuid::new_v4),
+        });
+        Rig { door: RegistryApi::new(Arc::new(registry), "scaler", Arc::default()), _stop: stop.drop_guard() }
+    }
+
+    fn kind(&self, api_version: &str, kind: &str) -> Resource {
+        self.door.resource_of(api_version, kind).unwrap()
+    }
+
+    async fn create(&self, object: Value) -> Result<Arc<Object>, ApiError> {
+        let text = |field: &str| object[field].as_str().unwrap().to_owned();
+        let kind = self.kind(&text("apiVersion"), &text("kind"));
+        self.door.create(&kind, object).await
+    }
+}
+
+fn deployment() -> Value {
+    let labels = json!({"app": "web"});
+    let containers = json!([{"name": "main", "image": "nginx"}]);
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}})
+}
+
+fn at(name: &str) -> Key {
+    Key { namespace: "shop".into(), name: name.into() }
+}
+
+#[tokio::test]
+async fn a_scale_sets_replicas_and_changes_nothing_else() {
+    let rig = Rig::start().await;
+    let made = rig.create(deployment()).await.unwrap();
+    let kind = rig.kind("apps/v1", "Deployment");
+    let scaled = rig.door.scale(&kind, &at("web"), 7).await.unwrap();
+    assert_eq!((made.generation, scaled.generation), (1, 2));
+    let (before, mut after) = (made.value().unwrap(), scaled.value().unwrap());
+    let managers = after["metadata"]["managedFields"].as_array().unwrap();
+    assert!(managers.iter().any(|one| one["subresource"] == "scale" && one["manager"] == "scaler"));
+    assert_eq!(after["spec"]["replicas"].take(), 7);
+    let mut rest = before["spec"].clone();
+    rest["replicas"].take();
+    assert_eq!(after["spec"], rest);
+    let again = rig.door.scale(&kind, &at("web"), 7).await.unwrap();
+    assert_eq!(again.revision, scaled.revision, "no change, no write");
+    assert!(matches!(rig.door.scale(&kind, &at("web"), -1).await, Err(ApiError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_has_no_scale_is_not_found() {
+    let rig = Rig::start().await;
+    let not_found = |words: &str| ApiError::NotFound(words.to_owned());
+    let kind = rig.kind("apps/v1", "Deployment");
+    let missing = rig.door.scale(&kind, &at("web"), 7).await.unwrap_err();
+    assert_eq!(missing, not_found("deployments.apps \"web\" not found"));
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "shop"}});
+    rig.create(map).await.unwrap();
+    let none = rig.door.scale(&rig.kind("v1", "ConfigMap"), &at("web"), 7).await.unwrap_err();
+    assert_eq!(none, not_found("the server could not find the requested resource"));
+}
+
+#[tokio::test]
+async fn a_cron_federated_hpa_is_stored_if_each_of_its_rules_runs_one_day() {
+    let rig = Rig::start().await;
+    let cron = |name: &str, schedule: &str, zone: &str| {
+        json!({"apiVersion": "autoscaling.karmada.io/v1alpha1", "kind": "CronFederatedHPA",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "rules": [{"name": "up", "schedule": schedule, "timeZone": zone, "targetReplicas": 3}]}})
+    };
+    let good = rig.create(cron("good", "0 8 * * MON-FRI", "Europe/Berlin")).await.unwrap();
+    let rule = &good.value().unwrap()["spec"]["rules"][0];
+    assert_eq!(
+        (&rule["successfulHistoryLimit"], &rule["suspend"]),
+        (&json!(3), &json!(false)),
+        "as defaulted"
+    );
+    for (schedule, zone, words) in [
+        (
+            "0 0 31 2 *",
+            "",
+            "spec.rules[0].schedule: Invalid value: \"0 0 31 2 *\": invalid cron format: no year has such a day",
+        ),
+        (
+            "0 8 * * *",
+            "Mars/Base",
+            "spec.rules[0].timeZone: Invalid value: \"Mars/Base\": unknown time zone Mars/Base",
+        ),
+    ] {
+        let Err(ApiError::Invalid(said)) = rig.create(cron("bad", schedule, zone)).await else {
+            panic!("{schedule} is stored");
+        };
+        assert!(said.contains(words), "{said}");
+    }
+}

@@ -1,0 +1,151 @@
+//! The flags of capabilities and of evictions, named as those of karmada-controller-manager and karmada-webhook.
+
+use anyhow::Result;
+use clap::ValueEnum;
+use jiff::SignedDuration;
+use karmada_api::policy::PurgeMode;
+use karmada_api::validation::taint_policy::NoExecute;
+use karmada_controllers::eviction_loops::LifecycleOptions;
+use karmada_core::gates::FeatureGates;
+
+use crate::settings::LifecycleSettings;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PurgeModeArgument {
+    #[value(name = "Gracefully")]
+    Gracefully,
+    #[value(name = "Directly")]
+    Directly,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Capabilities, and how workloads leave clusters")]
+pub(super) struct Lifecycle {
+    /// Capabilities that are switched on or off, as NAME=true,NAME=false, by Karmada's names.
+    #[arg(long, value_delimiter = ',')]
+    feature_gates: Vec<String>,
+    /// Whether taints of effect NoExecute are looked at; with the flag below and the gate Failover.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
+    enable_taint_manager: bool,
+    /// Whether workloads that do not tolerate a cluster's taints of effect NoExecute leave it; with the gate Failover.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
+    enable_no_execute_taint_eviction: bool,
+    /// How workloads leave for such taints whose policy does not say it: once the replacement is healthy, or at once.
+    #[arg(long, value_enum, default_value_t = PurgeModeArgument::Gracefully)]
+    no_execute_taint_eviction_purge_mode: PurgeModeArgument,
+    /// How many workloads a second leave each tainted cluster; 0 for one in half an hour.
+    #[arg(long, default_value_t = 0.5)]
+    resource_eviction_rate: f32,
+    /// How long a workload that leaves gracefully stays where it was when its replacement does not become healthy, such as 10m.
+    #[arg(long, default_value = "10m", value_parser = duration)]
+    graceful_eviction_timeout: SignedDuration,
+    /// Whether ClusterTaintPolicies may have taints of effect NoExecute.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
+    allow_no_execute_taint_policy: bool,
+    /// Whether the scheduler asks the members' agents for the room on their nodes before it divides replicas by room.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
+    enable_scheduler_estimator: bool,
+    /// How long they may take to answer, such as 3s; of one that does not, the cluster's summary is believed.
+    #[arg(long, default_value = "3s", value_parser = duration)]
+    scheduler_estimator_timeout: SignedDuration,
+}
+
+fn duration(text: &str) -> Result<SignedDuration, String> {
+    let read: Option<SignedDuration> = text.parse().ok();
+    read.filter(|span| !span.is_negative())
+        .ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
+}
+
+impl Lifecycle {
+    /// # Errors
+    /// A gate is not known, or a rate is none.
+    pub(super) fn settings(self) -> Result<LifecycleSettings> {
+        let gates: FeatureGates = self.feature_gates.join(",").parse()?;
+        anyhow::ensure!(
+            self.resource_eviction_rate.is_finite() && self.resource_eviction_rate >= 0.0,
+            "--resource-eviction-rate is a number of workloads a second, 0 or more"
+        );
+        Ok(LifecycleSettings {
+            gates,
+            options: LifecycleOptions {
+                taint_manager: self.enable_taint_manager,
+                no_execute_eviction: self.enable_no_execute_taint_eviction,
+                purge_mode: match self.no_execute_taint_eviction_purge_mode {
+                    PurgeModeArgument::Gracefully => PurgeMode::Gracefully,
+                    PurgeModeArgument::Directly => PurgeMode::Directly,
+                },
+                evictions_per_second: self.resource_eviction_rate,
+                graceful_timeout: self.graceful_eviction_timeout,
+            },
+            estimates: self
+                .enable_scheduler_estimator
+                .then_some(self.scheduler_estimator_timeout.unsigned_abs()),
+            taint_policies: match self.allow_no_execute_taint_policy {
+                true => NoExecute::Allowed,
+                false => NoExecute::Refused,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use karmada_core::gates::Gate;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        lifecycle: Lifecycle,
+    }
+
+    fn read(words: &[&str]) -> Result<LifecycleSettings> {
+        Line::try_parse_from(std::iter::once(&"hub").chain(words))?.lifecycle.settings()
+    }
+
+    #[test]
+    fn without_flags_nothing_is_evicted_for_taints() {
+        let LifecycleSettings { gates, options, taint_policies, estimates } = read(&[]).unwrap();
+        assert_eq!(gates, FeatureGates::default());
+        assert!(options.taint_manager && !options.no_execute_eviction);
+        assert_eq!((options.purge_mode, options.evictions_per_second), (PurgeMode::Gracefully, 0.5));
+        assert_eq!(options.graceful_timeout, SignedDuration::from_mins(10));
+        assert_eq!(taint_policies, NoExecute::Refused);
+        assert_eq!(estimates, None);
+    }
+
+    #[test]
+    fn flags_are_read_as_karmadas() {
+        let words = [
+            "--feature-gates=Failover=true,GracefulEviction=false",
+            "--feature-gates=StatefulFailoverInjection=true",
+            "--enable-no-execute-taint-eviction",
+            "--enable-taint-manager=false",
+            "--no-execute-taint-eviction-purge-mode=Directly",
+            "--resource-eviction-rate=2",
+            "--graceful-eviction-timeout=1m30s",
+            "--allow-no-execute-taint-policy=true",
+            "--enable-scheduler-estimator",
+            "--scheduler-estimator-timeout=500ms",
+        ];
+        let LifecycleSettings { gates, options, taint_policies, estimates } = read(&words).unwrap();
+        assert!(gates.enabled(Gate::Failover) && !gates.enabled(Gate::GracefulEviction));
+        assert!(gates.enabled(Gate::StatefulFailoverInjection));
+        assert!(!options.taint_manager && options.no_execute_eviction);
+        assert_eq!((options.purge_mode, options.evictions_per_second), (PurgeMode::Directly, 2.0));
+        assert_eq!(options.graceful_timeout.as_secs(), 90);
+        assert_eq!(taint_policies, NoExecute::Allowed);
+        assert_eq!(estimates, Some(std::time::Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_in_words() {
+        let why = |words: &[&str]| read(words).map(drop).unwrap_err().to_string();
+        assert!(why(&["--feature-gates=Failovr=true"]).starts_with("unrecognized feature gate: Failovr"));
+        assert!(why(&["--resource-eviction-rate=-1"]).contains("0 or more"));
+        assert!(why(&["--graceful-eviction-timeout=soon"]).contains("90s, 5m or 1h"));
+        assert!(why(&["--no-execute-taint-eviction-purge-mode=Never"]).contains("Gracefully"));
+    }
+}

@@ -1,0 +1,169 @@
+//! The resource `placementreviews` of `edge.karmada.io`: what would become of a template, for whoever asks. Create-only, as SubjectAccessReview
+//! is, and nothing is kept.
+//!
+//! In: a template, policies that count as if they were applied, what is to be different from how it is. Out: the same with a status: the policy,
+//! each cluster with its reason, what each gets. The template is what the asker gives: nothing is read here that the asker may not read, but
+//! policies, bindings and clusters, which whoever may ask may read.
+
+use std::sync::Arc;
+
+use karmada_api::admission::{self, Context, Operation};
+use karmada_api::{POLICY_GROUP, object};
+use karmada_controllers::placement_review::{AsIf, review};
+use karmada_controllers::runner::Error;
+use karmada_controllers::shared::Shared;
+use karmada_core::placement_review::{Review, WhatIf};
+use karmada_core::scheduler::{Outcome, Verdict};
+use karmada_definitions::status::Status;
+use karmada_registry::{Asked, Registry, VirtualResource};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Who answers.
+pub struct PlacementReviews {
+    registry: Arc<Registry>,
+    shared: Arc<Shared>,
+}
+
+/// What is asked.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    manifest: Value,
+    policies: Vec<Value>,
+    what_if: WhatIf,
+    with_manifests: bool,
+}
+
+impl PlacementReviews {
+    /// From now on reviews are answered.
+    ///
+    /// # Errors
+    /// The resource is not served.
+    pub fn provide(registry: &Arc<Registry>, shared: &Arc<Shared>) -> Result<(), Status> {
+        let definition = registry.definition("edge.karmada.io", "v1alpha1", "placementreviews")?;
+        let reviews = PlacementReviews { registry: registry.clone(), shared: shared.clone() };
+        registry.provide(&definition, Arc::new(reviews));
+        Ok(())
+    }
+
+    /// The given policies as they would be stored.
+    fn as_if(&self, given: Vec<Value>) -> Result<AsIf, Status> {
+        let mut as_if = AsIf::default();
+        for policy in given {
+            let kind = object::kind(&policy).to_owned();
+            match kind.as_str() {
+                "PropagationPolicy" | "ClusterPropagationPolicy" => {
+                    as_if.policies.push(self.admitted(policy)?);
+                }
+                "OverridePolicy" | "ClusterOverridePolicy" => as_if.overrides.push(self.admitted(policy)?),
+                other => {
+                    return Err(Status::bad_request(format!(
+                        "spec.policies: {other:?} is none of PropagationPolicy, ClusterPropagationPolicy, OverridePolicy and ClusterOverridePolicy"
+                    )));
+                }
+            }
+        }
+        Ok(as_if)
+    }
+
+    fn admitted<T: DeserializeOwned>(&self, mut policy: Value) -> Result<T, Status> {
+        let kind = object::kind(&policy).to_owned();
+        if kind.starts_with("Cluster") {
+            object::metadata(&mut policy).remove("namespace");
+        } else if object::namespace(&policy).is_empty() {
+            object::metadata(&mut policy).insert("namespace".into(), "default".into());
+        }
+        let (registry, name) = (&self.registry, object::name(&policy).to_owned());
+        let context = Context { now: registry.now(), new_uuid: &|| registry.new_uid() };
+        admission::mutate(POLICY_GROUP, &kind, Operation::Create, &mut policy, None, &context);
+        let wrong = admission::validate(POLICY_GROUP, &kind, Operation::Create, &policy, None);
+        if !wrong.is_empty() {
+            let causes = wrong.iter().map(karmada_kinds::cause).collect();
+            return Err(Status::invalid(POLICY_GROUP, &kind, &name, causes));
+        }
+        serde_json::from_value(policy).map_err(|error| Status::bad_request(format!("{kind} {name}: {error}")))
+    }
+}
+
+#[async_trait::async_trait]
+impl VirtualResource for PlacementReviews {
+    async fn create(&self, _: &Asked<'_>, mut asked: Value) -> Result<Value, Status> {
+        let spec: Spec = serde_json::from_value(asked["spec"].clone())
+            .map_err(|error| Status::bad_request(format!("spec: {error}")))?;
+        let named = |of: fn(&Value) -> &str| !of(&spec.manifest).is_empty();
+        if !(named(object::api_version) && named(object::kind) && named(object::name)) {
+            return Err(Status::bad_request(
+                "spec.manifest: an object with apiVersion, kind and metadata.name is required",
+            ));
+        }
+        let as_if = self.as_if(spec.policies)?;
+        let answer = review(&self.shared, &spec.manifest, &as_if, &spec.what_if).await;
+        let review = answer.map_err(|error| match error {
+            Error::Other(words) => Status::bad_request(words),
+            Error::Api(error) => Status::unavailable(error.to_string()),
+        })?;
+        asked["status"] = status(&review, spec.with_manifests);
+        Ok(asked)
+    }
+}
+
+/// The review as people see it.
+fn status(review: &Review, with_manifests: bool) -> Value {
+    let mut status = json!({"outcome": outcome(review), "message": review.message});
+    if let Some((namespace, name)) = &review.policy {
+        let kind = if namespace.is_empty() { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
+        status["policy"] = json!({"kind": kind, "namespace": namespace, "name": name});
+    }
+    if let Some(decision) = &review.decision {
+        status["affinityName"] = json!(decision.affinity_name);
+        let clusters = decision.report.iter().map(|(name, verdict)| cluster(name, verdict));
+        status["clusters"] = clusters.collect();
+        let tried = decision.tried.iter().filter(|attempt| !attempt.affinity_name.is_empty());
+        status["affinitiesTried"] = tried
+            .map(|attempt| {
+                let message = attempt.result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+                json!({"name": attempt.affinity_name, "message": message})
+            })
+            .collect();
+    }
+    let works = review.works.iter().map(|work| {
+        let overrides: Vec<&str> =
+            work.applied.cluster.names().into_iter().chain(work.applied.namespaced.names()).collect();
+        let mut told = json!({"cluster": work.cluster, "overrides": overrides});
+        match &work.work {
+            Ok(work) if with_manifests => {
+                told["manifest"] = work.spec.workload.manifests.first().cloned().unwrap_or_default();
+            }
+            Ok(_) => {}
+            Err(error) => told["message"] = json!(error.to_string()),
+        }
+        told
+    });
+    status["works"] = works.collect();
+    if review.left_out > 0 {
+        status["worksLeftOut"] = json!(review.left_out);
+    }
+    status
+}
+
+fn outcome(review: &Review) -> &'static str {
+    match review.decision.as_ref().map(|decision| &decision.outcome) {
+        None => "NotPropagated",
+        Some(Outcome::NotOurs) => "NotScheduled",
+        Some(Outcome::UpToDate | Outcome::Scheduled(_)) => "Scheduled",
+        Some(Outcome::Failed(failure)) => failure.reason(),
+    }
+}
+
+fn cluster(name: &str, verdict: &Verdict) -> Value {
+    match verdict {
+        Verdict::Chosen(replicas) => json!({"name": name, "verdict": "Chosen", "replicas": replicas}),
+        Verdict::Passed => {
+            json!({"name": name, "verdict": "Passed", "reason": "it could take it, and was not selected or got no replica"})
+        }
+        Verdict::Unfit(why) => json!({"name": name, "verdict": "Unfit", "reason": why.to_string()}),
+        Verdict::Deleting => json!({"name": name, "verdict": "Unfit", "reason": "it is on its way out"}),
+    }
+}

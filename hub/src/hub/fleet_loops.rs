@@ -1,0 +1,63 @@
+//! The gateway, and the loops that only the hub of a fleet runs.
+//!
+//! In: the registry, the control loops' shared parts, the gateway's ports. Out: the gateway; running loops.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use karmada_gateway::ports::{Ports, Registrar};
+use karmada_gateway::{Gateway, Options};
+use karmada_registry::Registry;
+
+use super::background::Background;
+use crate::control::Control;
+use crate::fleet::{
+    Agents, CachedWorks, ClusterLinks, Models, PlacementReviews, Repair, Reports, SessionGuard,
+    StoredSessions, customizations_told,
+};
+use crate::settings::Settings;
+
+/// The gateway between agents and what is stored.
+pub(super) fn gateway(
+    registry: &Arc<Registry>,
+    registrar: Arc<dyn Registrar>,
+    sessions: Arc<StoredSessions>,
+    works: CachedWorks,
+    control: &Control,
+) -> Arc<Gateway> {
+    let reports = Reports::new(
+        registry.clone(),
+        control.links.clone(),
+        control.recorder.clone(),
+        control.woken.clusters.clone(),
+    );
+    let ports = Ports { works: Arc::new(works), statuses: Arc::new(reports), registrar, sessions };
+    Gateway::new(ports, control.links.clone(), Options::default())
+}
+
+/// Starts what only a fleet has.
+pub(super) fn start(
+    registry: &Arc<Registry>,
+    gateway: &Arc<Gateway>,
+    sessions: Arc<StoredSessions>,
+    control: &Control,
+    (settings, background): (&Settings, &Background),
+) -> Result<()> {
+    if let Some(estimates) = &control.estimates {
+        estimates.ask_by(gateway.clone());
+    }
+    if settings.controllers {
+        // Only then there is somebody who has taken in what there is.
+        let (shared, stop) = (control.shared.clone(), background.stop.clone());
+        background.tasks.spawn(customizations_told::tell(shared, gateway.clone(), stop));
+        PlacementReviews::provide(registry, &control.shared).context("answering placement reviews")?;
+    }
+    control.models(Models::new(registry.clone(), gateway.clone()));
+    control.repair(Repair::new(registry.clone(), gateway.clone()));
+    control.agents(Agents::new(registry.clone(), control.links.clone()));
+    let shown = registry.definition("edge.karmada.io", "v1alpha1", "clusterlinks");
+    let shown = shown.context("showing links")?;
+    control.cluster_links(ClusterLinks::provide(registry, &control.links, &shown));
+    control.guard(SessionGuard::new(registry.clone(), gateway.clone(), sessions));
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The registry of a hub: what it serves, and the gates that every write passes, in their order.
+//!
+//! In: what was opened, settings. Out: the registry.
+
+use std::sync::Arc;
+
+use karmada_access::{Authorizer, Escalation};
+use karmada_core::gates::Gate;
+use karmada_kinds::catalogue;
+use karmada_registry::admission::{
+    Admission, CertificateRequests, LimitRanger, NamespaceLifecycle, PodDefaults, ServiceAccounts,
+};
+use karmada_registry::{Clock, Parts, Registry};
+
+use super::opened::Opened;
+use crate::fleet::{Customizations, DeletionProtection, EXEMPT, FederatedQuotas, KarmadaPolicies};
+use crate::settings::{Serves, Settings};
+use crate::{certificates, randomness};
+
+/// The registry over what was opened.
+pub(super) fn registry(
+    opened: &Opened,
+    authorizer: &Arc<Authorizer>,
+    settings: &Settings,
+    clock: &Clock,
+) -> Arc<Registry> {
+    let registry = Registry::new(Parts {
+        store: opened.store.clone(),
+        cache: opened.cache.clone(),
+        catalogue: match settings.serves {
+            Serves::Fleet => catalogue::shipped(),
+            Serves::Kubernetes => catalogue::of_kubernetes(),
+        },
+        admission: gates(opened, authorizer, settings),
+        authorizer: authorizer.clone(),
+        clock: clock.clone(),
+        ids: Arc::new(randomness::id),
+    });
+    let mut registry = registry.exempting(EXEMPT);
+    if settings.lifecycle.gates.enabled(Gate::FederatedQuotaEnforcement) {
+        registry = registry.judging(Box::new(FederatedQuotas::new(&opened.cache)));
+    }
+    Arc::new(registry)
+}
+
+fn gates(opened: &Opened, authorizer: &Arc<Authorizer>, settings: &Settings) -> Vec<Box<dyn Admission>> {
+    let mut gates: Vec<Box<dyn Admission>> = vec![
+        Box::new(NamespaceLifecycle),
+        Box::new(PodDefaults),
+        Box::new(DeletionProtection),
+        Box::new(LimitRanger::new(&opened.cache)),
+        Box::new(Escalation::new(authorizer.clone())),
+        Box::new(CertificateRequests::new(authorizer.clone(), certificates::asked_name)),
+        Box::new(KarmadaPolicies { taint_policies: settings.lifecycle.taint_policies }),
+        Box::new(Customizations),
+    ];
+    if settings.access.accounts_of_pods {
+        gates.push(Box::new(ServiceAccounts));
+    }
+    gates
+}

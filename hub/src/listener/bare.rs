@@ -1,0 +1,43 @@
+//! An agent's session without HTTP: frames straight over the connection, where TLS negotiated them.
+//!
+//! In: a connection that was received, and the key of the agent whose certificate was shown. Out: nothing; runs until the session or the
+//! connection ends. Who shows no agent's certificate is let go without a word: agents alone know of it.
+
+use karmada_bare::{Incoming, Limits, Outgoing};
+use karmada_gateway::connection::{Caller, carry};
+use karmada_proto::MESSAGE_LIMIT;
+use karmada_proto::v1::{AgentFrame, HubFrame};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::agents::HELLO_LIMIT;
+use super::{Received, Services};
+
+/// What carries the frames, for display.
+const TRANSPORT: &str = "bare";
+/// The first message is a hello.
+const LIMITS: Limits = Limits { first: HELLO_LIMIT as usize, then: MESSAGE_LIMIT };
+
+/// Serves the session of one connection. As many of one key as calls of gRPC.
+pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Received<S>, services: Services) {
+    let Received { stream, peer, place, from, pulse } = received;
+    let Some(peer) = peer.identity.filter(|peer| peer.is_of_an_agent()) else {
+        return tracing::debug!(from = %from.0, "frames without HTTP need an agent's certificate");
+    };
+    let _one_of_its_key = services.agents.connected(&peer.key_fingerprint, place.leave.clone());
+    let Some(_session) = services.agents.session(&peer.key_fingerprint) else {
+        return tracing::debug!(from = %from.0, "this agent has more sessions open than an agent needs");
+    };
+    let _busy = place.begin();
+    let (reads, writes) = tokio::io::split(stream);
+    let frames: Incoming<_, AgentFrame> = Incoming::new(reads, LIMITS);
+    let out: Outgoing<_, HubFrame> = Outgoing::new(writes);
+    let caller = Caller { peer, from: Some(from.0), pulse, transport: TRANSPORT };
+    tokio::select! {
+        ended = carry(&services.gateway, caller, frames, out) => {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended");
+            }
+        }
+        () = place.leave.cancelled() => {}
+    }
+}

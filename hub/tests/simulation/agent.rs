@@ -1,0 +1,248 @@
+//! The agent of a site, running or not, put together as the agent's own wiring has it, over a ledger in a directory that outlives it.
+//!
+//! In: starts and ends by the script. Out: what its ledger holds, copies of it, how it stands.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use karmada_agent::identity::{Identity, IdentityStore};
+use karmada_agent::ledger::{self, Ledger};
+use karmada_agent::link::dial::Rungs;
+use karmada_agent::link::{self, Link};
+use karmada_agent::member::proven::ProvenMember;
+use karmada_agent::reconcile::body::ClusterNames;
+use karmada_agent::reconcile::{engine, own::Own};
+use karmada_agent::session::Phase;
+use karmada_agent::shared::Shared;
+use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
+use karmada_agent::{LinkView, Sources, summary};
+use karmada_interpreter::Native;
+use karmada_lua::Customized;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::crash::{Blown, Fuse};
+use crate::dice::Dice;
+use crate::hub::WallClock;
+use crate::log::Log;
+use crate::member::Site;
+use crate::network::{Line, Network};
+
+struct Running {
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+/// An agent.
+pub struct Agent {
+    pub name: String,
+    pub site: Site,
+    pub clock: WallClock,
+    identity: Identity,
+    directory: TempDir,
+    dice: Arc<Mutex<Dice>>,
+    network: Network,
+    log: Log,
+    pub life: u64,
+    blown: mpsc::Sender<Blown>,
+    running: Option<Running>,
+    rungs: Rungs,
+    /// Copies of its ledger.
+    copies: Vec<TempDir>,
+}
+
+/// What all agents of a run share.
+pub struct Around {
+    pub network: Network,
+    pub log: Log,
+    pub blown: mpsc::Sender<Blown>,
+}
+
+/// Where nothing waits for a disk.
+fn directory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
+impl Agent {
+    pub fn new(
+        name: &str,
+        site: Site,
+        identity: Identity,
+        clock: WallClock,
+        dice: Dice,
+        around: &Around,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            site,
+            clock,
+            identity,
+            directory: directory(),
+            rungs: if dice.clone().chance(50) { Rungs::Grpc } else { Rungs::BareOrGrpc },
+            dice: Arc::new(Mutex::new(dice)),
+            network: around.network.clone(),
+            log: around.log.clone(),
+            life: 0,
+            blown: around.blown.clone(),
+            running: None,
+            copies: Vec::new(),
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// A process begins over what is in the directory.
+    pub fn start(&mut self) {
+        if self.running.is_some() {
+            return;
+        }
+        self.life += 1;
+        let fuse = Fuse::new(&self.name, self.life, self.blown.clone());
+        let ledger = Ledger::open(self.directory.path()).unwrap();
+        let cluster = self.identity.cluster_name.clone();
+        let names = ClusterNames { before: ledger.is_of(&cluster).unwrap(), now: cluster };
+        let (link, _) = watch::channel(LinkView::default());
+        let shared = Shared::new(ledger, link);
+        let (clock, draws) = (self.clock.clone(), self.dice.clone());
+        let sources = Sources::new(move || clock.now(), move || draws.lock().next());
+        let member =
+            Arc::new(ProvenMember::new(self.site.seen_by(fuse.clone()), self.identity.cluster_uid.clone()));
+        let wall = sources.clone();
+        let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
+        let engine = engine::Parts {
+            shared: shared.clone(),
+            member: member.clone(),
+            customized: Arc::new(Customized::new(Arc::new(Native), Arc::new(move || wall.now()))),
+            cluster: names,
+            own: Arc::new(Own::of(&identity_store, &[])),
+            drift_rate: 5.0,
+            namespaces: Arc::from([]),
+        };
+        let link = Link {
+            shared: shared.clone(),
+            connector: Arc::new(Line { network: self.network.clone(), site: self.name.clone(), fuse }),
+            identity: self.identity.clone(),
+            identity_store,
+            enrolment: None,
+            boot_id: sources.process_name(),
+            seed: sources.random(),
+            rungs: if self.life.is_multiple_of(3) { Rungs::Grpc } else { self.rungs },
+            sources,
+            tunnels: Arc::new(Tunnels::new(member.clone(), Allowed::default())),
+        };
+        let (all, log, name) = (shared.clone(), self.log.clone(), self.name.clone());
+        let task = tokio::spawn(async move {
+            let stop = CancellationToken::new();
+            let works = async {
+                tokio::join!(
+                    Box::pin(engine::run(engine, stop.clone())),
+                    Box::pin(link::run(link, stop.clone())),
+                    Box::pin(summary::run(all.clone(), member.clone(), stop.clone())),
+                    ledger::keep_on_disk(&all.ledger, stop.clone()),
+                )
+            };
+            // Before another member than the one that it was joined for, an agent ends.
+            let (engine, link, ..) = tokio::select! {
+                biased;
+                other = member.watch_identity() => return log.line(format_args!("{name} finds {other} and ends")),
+                ended = works => ended,
+            };
+            log.line(format_args!("{name} ended by itself: {engine:?}, {link:?}"));
+        });
+        self.log.line(format_args!("{} starts", self.name));
+        self.running = Some(Running { shared, task });
+    }
+
+    /// The process ends in the middle of whatever it does.
+    pub async fn crash(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        running.task.abort();
+        let _ = running.task.await;
+        drop(running.shared);
+        self.log.line(format_args!("{} ends", self.name));
+    }
+
+    /// The ledger of the process that runs.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.running.as_ref().map(|running| &running.shared.ledger)
+    }
+
+    pub fn link(&self) -> Option<LinkView> {
+        self.running.as_ref().map(|running| running.shared.link.borrow().clone())
+    }
+
+    /// Whether the ledger knows of a Work.
+    pub fn holds(&self, name: &str) -> bool {
+        self.ledger().is_some_and(|ledger| ledger.entry(name).is_ok_and(|entry| entry.is_some()))
+    }
+
+    /// Works of which the ledger knows otherwise than the hub.
+    pub fn remembers_otherwise(&self, works: &BTreeMap<String, Value>) -> Vec<String> {
+        let held = self.ledger().and_then(|ledger| ledger.held().ok()).unwrap_or_default();
+        let mut wrong = Vec::new();
+        for (key, held) in &held {
+            let is_right = works.get(key).is_some_and(|work| work["metadata"]["uid"] == held.uid.as_str());
+            if !is_right || held.phase != Phase::Desired {
+                wrong.push(format!("{} holds {key} still: {:?}", self.name, held.phase));
+            }
+        }
+        for key in works.keys().filter(|key| !held.contains_key(*key)) {
+            wrong.push(format!("{} does not hold {key}", self.name));
+        }
+        wrong
+    }
+
+    /// What is in the directory is copied, to come back later.
+    pub fn copy(&mut self) {
+        let copy = directory();
+        copy_files(self.directory.path(), copy.path());
+        self.copies.push(copy);
+        self.log.line(format_args!("the ledger of {} is copied", self.name));
+    }
+
+    /// An older copy is put back; the process must not run. With no copy, or where that `is_lost`, there is none.
+    pub fn put_back(&mut self, is_lost: bool) {
+        let fresh = directory();
+        if let Some(copy) = self.copies.pop().filter(|_| !is_lost) {
+            copy_files(copy.path(), fresh.path());
+        }
+        self.directory = fresh;
+        self.log.line(format_args!("the ledger of {} is an older one", self.name));
+    }
+
+    /// Another process with the same identity, over a copy of the state, before another member.
+    pub fn clone_on(&self, site: Site, dice: Dice) -> Self {
+        let copy = directory();
+        copy_files(self.directory.path(), copy.path());
+        Self {
+            name: self.name.clone(),
+            site,
+            clock: self.clock.clone(),
+            identity: self.identity.clone(),
+            directory: copy,
+            rungs: self.rungs,
+            dice: Arc::new(Mutex::new(dice)),
+            network: self.network.clone(),
+            log: self.log.clone(),
+            life: 1000 + self.life,
+            blown: self.blown.clone(),
+            running: None,
+            copies: Vec::new(),
+        }
+    }
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    let files: Vec<PathBuf> = std::fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).collect();
+    for file in files.iter().filter(|file| file.is_file()) {
+        std::fs::copy(file, to.join(file.file_name().unwrap())).unwrap();
+    }
+}

@@ -1,0 +1,122 @@
+//! The hub's store as a file that outlives it: what was acknowledged is there for the next start, and a process that has ended writes
+//! nothing more.
+//!
+//! In: the store's calls. Out: the same of a store in memory; and the end of the hub at a write, before the writer has heard of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt, pending};
+use karmada_store::{Expect, KeyValue, MemoryStore, Page, Revision, Store, StoreError, Watch};
+
+use crate::crash::Fuse;
+
+/// A store behind one life of the hub.
+pub struct Disk {
+    store: Arc<MemoryStore>,
+    fuse: Fuse,
+    /// The hub ends at the write after so many more; zero: at none.
+    writes_left: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Disk {
+    pub fn new(store: Arc<MemoryStore>, fuse: Fuse) -> Self {
+        Self { store, fuse, writes_left: AtomicU64::new(0), ended: AtomicBool::new(false) }
+    }
+
+    /// The hub ends at its `write`th write from now on, which is on the disk then.
+    pub fn ends_at(&self, write: u64) {
+        self.writes_left.store(write, Ordering::Relaxed);
+    }
+
+    /// The process has ended.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Whether the hub ends over the write that was just carried out.
+    fn ends_here(&self) -> bool {
+        let left = self.writes_left.load(Ordering::Relaxed);
+        if left > 0 {
+            self.writes_left.store(left - 1, Ordering::Relaxed);
+        }
+        if left == 1 {
+            self.end();
+            self.fuse.blow("before it hears that a write is on disk");
+        }
+        left == 1
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        answer: impl FnOnce() -> BoxFuture<'static, Result<T, StoreError>>,
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        if self.is_ended() {
+            return pending().boxed();
+        }
+        let answer = answer();
+        if self.ends_here() { pending().boxed() } else { answer }
+    }
+}
+
+impl Store for Disk {
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        expect: Expect,
+    ) -> BoxFuture<'static, Result<Revision, StoreError>> {
+        self.answer(|| self.store.put(key, value, expect))
+    }
+
+    fn delete(&self, key: &str, expect: Revision) -> BoxFuture<'static, Result<Revision, StoreError>> {
+        self.answer(|| self.store.delete(key, expect))
+    }
+
+    fn get(&self, key: &str) -> BoxFuture<'static, Result<Option<KeyValue>, StoreError>> {
+        self.store.get(key)
+    }
+
+    fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Page, StoreError>> {
+        self.store.list(prefix, after, limit)
+    }
+
+    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
+        self.store.watch(prefix, after)
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.store.compact(revision)
+    }
+
+    fn oldest(&self) -> Revision {
+        self.store.oldest()
+    }
+
+    fn revision(&self) -> Revision {
+        self.store.revision()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.store.epoch()
+    }
+
+    fn raise_epoch(&self, seen: u64) -> BoxFuture<'static, Result<u64, StoreError>> {
+        self.store.raise_epoch(seen)
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.store.close()
+    }
+}

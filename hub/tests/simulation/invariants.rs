@@ -1,0 +1,133 @@
+//! What holds in every run. Pure: what the hub, the members and the users say comes in, what is wrong goes out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karmada_agent::member::ObjectId;
+use karmada_agent::member::memory::MemoryMember;
+use karmada_api::object;
+use karmada_api::strings::{annotations, labels};
+use serde_json::Value;
+
+use crate::member::Deletion;
+use crate::users::{Asked, is_deleting, manifests};
+
+/// Objects of a member that bear our mark.
+pub fn managed(member: &MemoryMember) -> BTreeMap<ObjectId, Value> {
+    let all = member.ids().into_iter().filter_map(|id| Some((id.clone(), member.read(&id)?)));
+    all.filter(|(_, object)| object::label(object, labels::MANAGED) == Some(labels::MANAGED_VALUE)).collect()
+}
+
+/// How a member differs from what the hub's Works say; `bad` names what it cannot take.
+pub fn differences(
+    works: &BTreeMap<String, Value>,
+    member: &MemoryMember,
+    bad: &BTreeSet<String>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let there = managed(member);
+    let mut named = BTreeSet::new();
+    for (name, work) in works {
+        if is_deleting(work) {
+            wrong.push(format!("{name} is deleted, and still there"));
+        }
+        for manifest in manifests(work) {
+            let id = ObjectId::of(&manifest);
+            named.insert(id.clone());
+            if bad.contains(&id.name) || is_deleting(work) {
+                continue;
+            }
+            match there.get(&id) {
+                None => wrong.push(format!("{id} of {name} is missing")),
+                Some(object) => wrong.extend(otherwise(name, &id, &manifest, object)),
+            }
+        }
+    }
+    for (id, object) in &there {
+        if !named.contains(id) {
+            let work = object::annotation(object, annotations::WORK_NAME).unwrap_or_default();
+            wrong.push(format!("{id} of {work} is there, and no Work names it"));
+        }
+    }
+    wrong
+}
+
+fn otherwise(name: &str, id: &ObjectId, manifest: &Value, object: &Value) -> Option<String> {
+    if object::annotation(object, annotations::WORK_NAME) != Some(name) {
+        return Some(format!("{id} is not marked as of {name}"));
+    }
+    let differs = ["data", "spec"].iter().find(|part| manifest[**part] != object[**part])?;
+    Some(format!("{id} of {name} has another {differs}"))
+}
+
+/// Where the hub says otherwise of a Work than its site would: each Work is told as applied in its generation, with the statuses that
+/// the member has.
+pub fn untold(works: &BTreeMap<String, Value>, member: &MemoryMember, bad: &BTreeSet<String>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, work) in works.iter().filter(|(_, work)| !is_deleting(work)) {
+        let all = manifests(work);
+        let is_bad = all.iter().any(|manifest| bad.contains(&ObjectId::of(manifest).name));
+        let conditions = work["status"]["conditions"].as_array();
+        let applied = conditions.into_iter().flatten().find(|condition| condition["type"] == "Applied");
+        let Some(applied) = applied else {
+            wrong.push(format!("nothing is told of {name}"));
+            continue;
+        };
+        let expected = if is_bad { "False" } else { "True" };
+        if applied["status"] != expected {
+            wrong.push(format!("{name} is told to be applied: {applied}"));
+        }
+        if applied["observedGeneration"] != work["metadata"]["generation"] {
+            wrong.push(format!("{name} is told of another generation"));
+        }
+        if !is_bad {
+            wrong.extend(status_differs(name, work, &all, member));
+        }
+    }
+    wrong
+}
+
+fn status_differs(name: &str, work: &Value, all: &[Value], member: &MemoryMember) -> Option<String> {
+    let statuses = work["status"]["manifestStatuses"].as_array().cloned().unwrap_or_default();
+    for manifest in all.iter().filter(|manifest| manifest["kind"] == "Deployment") {
+        let id = ObjectId::of(manifest);
+        let there = member.read(&id)?;
+        let told = statuses.iter().find(|status| status["identifier"]["name"] == *id.name);
+        let Some(told) = told else { return Some(format!("{name} is told without {id}")) };
+        for field in ["replicas", "readyReplicas", "updatedReplicas", "availableReplicas"] {
+            if told["status"][field] != there["status"][field] {
+                return Some(format!("{name}: {field} of {id} is told as {}", told["status"][field]));
+            }
+        }
+    }
+    None
+}
+
+/// How often what was deleted may be deleted again, by what brought it back: a copy of the ledger, of the hub, of the agent.
+pub struct Returns(pub u64);
+
+/// Deletions that nobody asked for.
+pub fn undue(site: &str, all: &[Deletion], asked: &Asked, returns: &Returns) -> Vec<String> {
+    let mut counts: BTreeMap<(&str, &ObjectId), u64> = BTreeMap::new();
+    for deletion in all {
+        *counts.entry((&deletion.work, &deletion.id)).or_default() += 1;
+    }
+    let mut wrong = Vec::new();
+    for ((work, id), count) in counts {
+        let name = (site.to_owned(), work.to_owned());
+        let former = work.strip_suffix("/former").unwrap_or(work);
+        if asked.decided.contains(&name)
+            || asked.decided.contains(&(site.to_owned(), format!("{former}/former")))
+        {
+            continue;
+        }
+        let deleted = asked.deleted.get(&name).copied().unwrap_or_default();
+        let dropped = asked.dropped.get(&(name, id.clone())).copied().unwrap_or_default();
+        let due = (deleted + dropped) * (1 + returns.0);
+        if count > due {
+            wrong.push(format!(
+                "{id} of {work} was deleted {count} times at {site}, and {due} times by right"
+            ));
+        }
+    }
+    wrong
+}

@@ -1,0 +1,268 @@
+//! The world is looked at: all the time for what must never be, and in the end for what must have come of it.
+//!
+//! In: the world. Out: what is wrong, in words. Here is also the person who decides what the fleet waits for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use karmada_agent::LinkView;
+use karmada_api::object;
+use karmada_api::strings::annotations;
+use karmada_gateway::ports::Batch;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::invariants::{self, managed};
+use crate::network::Harm;
+use crate::users::{self, cluster, is_deleting, works};
+use crate::world::World;
+
+/// After everything is mended, this is enough, whatever happened.
+const ENOUGH: Duration = Duration::from_secs(3 * 3600);
+/// Bytes of frames between the hub and one agent, each way, where both hold the same.
+const IN_SYNC: u64 = 1024;
+
+impl World {
+    /// What must never be.
+    pub fn look(&mut self) {
+        self.judge_deletions();
+        self.judge_removals();
+    }
+
+    fn judge_deletions(&mut self) {
+        for place in &mut self.places {
+            let new = place.agent.site.take_deletions();
+            for deletion in &new {
+                if place.held.contains(&deletion.work) {
+                    let word = format!(
+                        "{} of {} was deleted at {} before a person let it go",
+                        deletion.id, deletion.work, place.agent.name
+                    );
+                    self.wrong.push(word);
+                }
+            }
+            if new.is_empty() {
+                continue;
+            }
+            place.deletions.extend(new);
+            let undue =
+                invariants::undue(&place.agent.name, &place.deletions, &self.users.asked, &place.returns);
+            for word in undue {
+                if !self.wrong.contains(&word) {
+                    self.log.line(&word);
+                    self.wrong.push(word);
+                }
+            }
+            if let Some(elsewhere) = &place.elsewhere
+                && !managed(&elsewhere.memory).is_empty()
+            {
+                self.wrong.push(format!("a clone of {} wrote to another member", place.agent.name));
+            }
+        }
+    }
+
+    /// A Work goes from the hub once its objects are gone from the member, and not before.
+    fn judge_removals(&mut self) {
+        let Some(registry) = self.registry() else { return };
+        let life = self.hub.life;
+        for place in &self.places {
+            let site = &place.agent.name;
+            let all = works(&registry, site);
+            for (name, work) in &all {
+                if is_deleting(work) {
+                    self.leaving.insert((site.clone(), name.clone()), life);
+                }
+            }
+            let left: Vec<_> = self
+                .leaving
+                .keys()
+                .filter(|(at, name)| at == site && !all.contains_key(name))
+                .cloned()
+                .collect();
+            for name in left {
+                // What the restart of the hub, or the return of an older one, took away was not removed.
+                let is_told = self.leaving.remove(&name) == Some(life);
+                let mut there = managed(&place.agent.site.memory).into_iter();
+                let is_there = there
+                    .any(|(_, object)| object::annotation(&object, annotations::WORK_NAME) == Some(&name.1));
+                if is_told && is_there && place.returns.0 == 0 {
+                    self.wrong
+                        .push(format!("{} of {site} is gone from the hub, and not from the member", name.1));
+                }
+            }
+        }
+    }
+
+    /// Everything is mended.
+    pub async fn mend(&mut self) {
+        self.log.line("everything is mended");
+        self.network.heal();
+        self.hub.clock.set_ahead(0);
+        self.hub_starts_at = None;
+        self.hub.ends_at(0);
+        self.hub.start().await;
+        for place in &mut self.places {
+            if let Some(mut clone) = place.clone.take() {
+                clone.crash().await;
+            }
+            place.clone_ends_at = None;
+            place.agent.clock.set_ahead(0);
+            place.agent.site.forget_faults();
+            if let Some(ledger) = place.agent.ledger() {
+                ledger.bound_file(None);
+            }
+            place.starts_at = None;
+            place.agent.start();
+        }
+    }
+
+    /// What is not yet as it must be in the end.
+    pub fn unfinished(&self) -> Vec<String> {
+        let Some(running) = &self.hub.running else { return vec!["the hub does not run".into()] };
+        let mut wrong = Vec::new();
+        for place in &self.places {
+            let site = &place.agent.name;
+            if !matches!(place.agent.link(), Some(LinkView::Connected { .. })) {
+                wrong.push(format!("{site} is not connected: {:?}", place.agent.link()));
+            }
+            let works = works(&running.registry, site);
+            let memory = &place.agent.site.memory;
+            wrong.extend(invariants::differences(&works, memory, &place.bad));
+            wrong.extend(invariants::untold(&works, memory, &place.bad));
+            wrong.extend(place.agent.remembers_otherwise(&works));
+            let found = cluster(&running.registry, site);
+            let text = found["metadata"]["annotations"][annotations::ORPHANS].as_str().unwrap_or("{}");
+            let orphans: BTreeMap<String, String> = serde_json::from_str(text).unwrap();
+            for (name, fate) in orphans {
+                // One that another ledger of this site brought up stands on the Cluster, though this one has nothing to let go of.
+                if fate == "undecided" || place.agent.holds(&name) {
+                    wrong.push(format!("{site} has an orphan: {name}, {fate}"));
+                }
+            }
+        }
+        wrong
+    }
+
+    /// A person lets held deletes go, has orphans removed, and releases what was put aside.
+    pub async fn decide(&mut self) {
+        let Some(registry) = self.registry() else { return };
+        for at in 0..self.places.len() {
+            let site = self.places[at].agent.name.clone();
+            let running = self.hub.running.as_ref().unwrap();
+            let gateway = running.gateway.clone();
+            if let Some(hold) = gateway.links().link(&site).hold {
+                let batch: Batch = hold.batch;
+                let said = (annotations::CONFIRM_DELETES, batch.to_string());
+                self.places[at].held.clear();
+                let _ = self.users.annotate(&registry, &site, said.0, &said.1).await;
+                gateway.confirm_deletes(&site, batch);
+            }
+            let found = cluster(&registry, &site);
+            self.decide_orphans(at, &found).await;
+            self.release(at).await;
+        }
+    }
+
+    async fn decide_orphans(&mut self, at: usize, found: &Value) {
+        let Some(registry) = self.registry() else { return };
+        let site = self.places[at].agent.name.clone();
+        let text = found["metadata"]["annotations"][annotations::ORPHANS].as_str().unwrap_or("{}");
+        let mut orphans: serde_json::Map<String, Value> = serde_json::from_str(text).unwrap();
+        if orphans.values().all(|fate| fate != "undecided") {
+            return;
+        }
+        for (name, fate) in &mut orphans {
+            self.users.asked.decided.insert((site.clone(), name.clone()));
+            *fate = "delete".into();
+        }
+        let decided: Vec<(String, bool)> = orphans.keys().map(|name| (name.clone(), false)).collect();
+        let text = Value::Object(orphans).to_string();
+        let _ = self.users.annotate(&registry, &site, annotations::ORPHANS, &text).await;
+        self.hub.running.as_ref().unwrap().gateway.let_go(&site, decided);
+    }
+
+    async fn release(&mut self, at: usize) {
+        let Some(registry) = self.registry() else { return };
+        let place = &self.places[at];
+        let (site, bad, crashes) = (place.agent.name.clone(), place.bad.clone(), place.crashes);
+        for (name, work) in works(&registry, &site) {
+            let is_bad = users::manifests(&work).iter().any(|m| bad.contains(object::name(m)));
+            let is_aside = work["status"]["conditions"].to_string().contains("left alone");
+            if !is_aside || is_bad {
+                continue;
+            }
+            if crashes < 2 {
+                self.wrong
+                    .push(format!("{name} of {site} is left alone, and the agent ended {crashes} times"));
+            }
+            let _ = self.users.release(&registry, &site, &name).await;
+        }
+    }
+
+    /// The world becomes what the hub says, or too long has passed.
+    pub async fn converge(&mut self) {
+        let began = Instant::now();
+        let mut decides = 0;
+        loop {
+            self.pass(Duration::from_secs(10)).await;
+            let unfinished = self.unfinished();
+            if unfinished.is_empty() {
+                let took = began.elapsed().as_secs();
+                return self.log.line(format_args!("all is as it should be after {took} s"));
+            }
+            if began.elapsed() > ENOUGH {
+                return self.wrong.extend(unfinished);
+            }
+            decides += 1;
+            if decides % 12 == 0 {
+                let _ = tokio::time::timeout(Duration::from_secs(60), self.decide()).await;
+            }
+        }
+    }
+
+    /// The hub is restarted; all come back, and all is as it was.
+    pub async fn restart(&mut self) {
+        let vanishes = self.dice.chance(50);
+        self.hub.crash(vanishes).await;
+        self.hub.start().await;
+        if vanishes {
+            self.places.iter().for_each(|place| self.network.harm(&place.agent.name, Harm::Reset));
+        }
+        for _ in 0..60 {
+            self.pass(Duration::from_secs(10)).await;
+            let links = self.hub.running.as_ref().unwrap().gateway.links();
+            let is_back = links.sessions() == self.places.len();
+            if is_back && self.unfinished().is_empty() {
+                break;
+            }
+        }
+        self.pass(Duration::from_secs(5)).await;
+        self.wrong.extend(self.unfinished());
+    }
+
+    /// The hub is restarted where all is in sync: next to nothing is said, and nothing is done.
+    pub async fn restart_in_sync(&mut self) {
+        // What is told of a change is told by then.
+        self.pass(Duration::from_secs(120)).await;
+        let before: Vec<u64> = self.places.iter().map(|place| place.agent.site.calls()).collect();
+        self.restart().await;
+        for (place, before) in self.places.iter().zip(before) {
+            let site = &place.agent.name;
+            // What the member refuses is tried again and again.
+            if place.bad.is_empty() && place.agent.site.calls() != before {
+                self.wrong.push(format!("{site} wrote to its member though nothing had changed"));
+            }
+            let links = self.hub.running.as_ref().unwrap().gateway.links();
+            let Some(session) = links.link(site).session else {
+                self.wrong.push(format!("{site} has no session"));
+                continue;
+            };
+            let (received, sent) = (session.progress.received, session.progress.sent);
+            if received > IN_SYNC || sent > IN_SYNC {
+                let word =
+                    format!("{site} was told {sent} bytes and told {received}, though all was in sync");
+                self.wrong.push(word);
+            }
+        }
+    }
+}

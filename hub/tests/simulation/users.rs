@@ -1,0 +1,244 @@
+//! Users of the hub, who make, change and delete Works, and the person who decides what the fleet waits for.
+//!
+//! In: what the script wants done. Out: writes through the hub's registry; and what was ever asked for, by which deletions are judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karmada_agent::member::ObjectId;
+use karmada_api::names::execution_namespace;
+use karmada_api::strings::finalizers;
+use karmada_definitions::resource::StorageId;
+use karmada_definitions::status::Status;
+use karmada_registry::{DeleteOptions, Origin, Registry, User, WriteOptions};
+use karmada_schema::object::ObjectKey;
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::log::Log;
+
+/// A Work's name at a site.
+pub type Name = (String, String);
+
+/// What users ever asked for.
+#[derive(Default)]
+pub struct Asked {
+    /// How often a Work was deleted by somebody.
+    pub deleted: BTreeMap<Name, u64>,
+    /// How often a Work gave an object up.
+    pub dropped: BTreeMap<(Name, ObjectId), u64>,
+    /// Orphans of which a person said that they go.
+    pub decided: BTreeSet<Name>,
+    made: u64,
+}
+
+/// The users.
+pub struct Users {
+    pub asked: Asked,
+    dice: Dice,
+    log: Log,
+}
+
+fn options() -> WriteOptions {
+    let user = user();
+    WriteOptions { user, field_manager: "users".to_owned(), ..WriteOptions::default() }
+}
+
+fn user() -> User {
+    User {
+        name: "users".to_owned(),
+        groups: vec!["system:masters".to_owned()],
+        origin: Origin::Hub,
+        ..User::default()
+    }
+}
+
+fn config_map(name: &str, text: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+        "data": {"text": text}})
+}
+
+fn deployment(name: &str, replicas: u64) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas}})
+}
+
+/// The Works of a site as the hub has them.
+pub fn works(registry: &Registry, site: &str) -> BTreeMap<String, Value> {
+    let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
+    let all = shard.snapshot(&execution_namespace(site)).items;
+    all.iter().map(|work| (work.key.name.to_string(), work.value())).collect()
+}
+
+/// The manifests of a Work.
+pub fn manifests(work: &Value) -> Vec<Value> {
+    work["spec"]["workload"]["manifests"].as_array().cloned().unwrap_or_default()
+}
+
+pub fn is_deleting(work: &Value) -> bool {
+    !work["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// The Cluster of a site.
+pub fn cluster(registry: &Registry, site: &str) -> Value {
+    let clusters = registry.definition("cluster.karmada.io", "v1alpha1", "clusters").unwrap();
+    registry.get(&clusters, "", site).map(|found| found.value()).unwrap_or_default()
+}
+
+impl Users {
+    pub fn new(dice: Dice, log: Log) -> Self {
+        Self { asked: Asked::default(), dice, log }
+    }
+
+    fn text(&mut self) -> String {
+        let length = match self.dice.between(0, 99) {
+            0..=84 => self.dice.between(1, 200),
+            85..=96 => self.dice.between(1_000, 60_000),
+            _ => self.dice.between(60_000, 300_000),
+        };
+        // Not to be packed to nothing.
+        let words: Vec<String> = (0..length / 16 + 1).map(|_| format!("{:016x}", self.dice.next())).collect();
+        words.concat()
+    }
+
+    fn manifests(&mut self, name: &str) -> Vec<Value> {
+        let count = if self.dice.chance(75) { 1 } else { self.dice.between(2, 4) };
+        (0..count)
+            .map(|at| {
+                let name = format!("{name}-{at}");
+                if self.dice.chance(50) {
+                    deployment(&name, self.dice.between(1, 9))
+                } else {
+                    config_map(&name, &self.text())
+                }
+            })
+            .collect()
+    }
+
+    /// A Work with these manifests; with some, where none are given.
+    pub async fn create(
+        &mut self,
+        registry: &Registry,
+        site: &str,
+        name: Option<String>,
+    ) -> Result<String, Status> {
+        self.asked.made += 1;
+        let name = name.unwrap_or_else(|| format!("w{}", self.asked.made));
+        let manifests = self.manifests(&name);
+        self.write(registry, site, &name, manifests).await?;
+        Ok(name)
+    }
+
+    /// A Work whose objects the member refuses, or ends the agent over.
+    pub async fn create_bad(&mut self, registry: &Registry, site: &str, name: &str) -> Result<(), Status> {
+        let manifests = vec![config_map(name, "bad")];
+        self.write(registry, site, name, manifests).await
+    }
+
+    async fn write(
+        &mut self,
+        registry: &Registry,
+        site: &str,
+        name: &str,
+        manifests: Vec<Value>,
+    ) -> Result<(), Status> {
+        let works = registry.definition("work.karmada.io", "v1alpha1", "works")?;
+        let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+            "metadata": {"name": name, "finalizers": [finalizers::EXECUTION]},
+            "spec": {"workload": {"manifests": manifests}}});
+        let namespace = execution_namespace(site);
+        registry.create(&works, &namespace, work, &options()).await?;
+        self.log.line(format_args!("{name} of {site} is made"));
+        Ok(())
+    }
+
+    async fn change(
+        registry: &Registry,
+        site: &str,
+        name: &str,
+        mut change: impl FnMut(&mut Value) + Send,
+    ) -> Result<(), Status> {
+        let works = registry.definition("work.karmada.io", "v1alpha1", "works")?;
+        let key = ObjectKey::new(&execution_namespace(site), name);
+        let mut whole = |live: Option<&Value>| {
+            let mut work = live.cloned().ok_or_else(|| Status::not_found(&works, name))?;
+            change(&mut work);
+            Ok(work)
+        };
+        registry.update(&works, &key, &options(), &mut whole).await.map(drop)
+    }
+
+    /// Other content; some objects may go, others come.
+    pub async fn update(&mut self, registry: &Registry, site: &str, name: &str) -> Result<(), Status> {
+        let Some(work) = works(registry, site).remove(name) else { return Ok(()) };
+        let before = manifests(&work);
+        let mut after = before.clone();
+        for manifest in &mut after {
+            if manifest["kind"] == "Deployment" {
+                manifest["spec"]["replicas"] = self.dice.between(1, 9).into();
+            } else {
+                manifest["data"] = json!({ "text": self.text(), "more": "x" });
+                if self.dice.chance(50) {
+                    manifest["data"] = json!({ "text": self.text() });
+                }
+            }
+        }
+        if after.len() > 1 && self.dice.chance(40) {
+            after.remove(0);
+        }
+        if self.dice.chance(20) {
+            let added = config_map(&format!("{name}-{}", self.dice.between(5, 9)), "added");
+            after.retain(|other| ObjectId::of(other) != ObjectId::of(&added));
+            after.push(added);
+        }
+        let kept: BTreeSet<ObjectId> = after.iter().map(ObjectId::of).collect();
+        for gone in before.iter().map(ObjectId::of).filter(|id| !kept.contains(id)) {
+            *self.asked.dropped.entry(((site.to_owned(), name.to_owned()), gone)).or_default() += 1;
+        }
+        let changed = after.clone();
+        Self::change(registry, site, name, |work| {
+            work["spec"]["workload"]["manifests"] = changed.clone().into();
+        })
+        .await?;
+        self.log.line(format_args!("{name} of {site} is changed"));
+        Ok(())
+    }
+
+    pub async fn delete(&mut self, registry: &Registry, site: &str, name: &str) -> Result<(), Status> {
+        let works = registry.definition("work.karmada.io", "v1alpha1", "works")?;
+        let key = ObjectKey::new(&execution_namespace(site), name);
+        *self.asked.deleted.entry((site.to_owned(), name.to_owned())).or_default() += 1;
+        registry.delete(&works, &key, &DeleteOptions::default(), &user()).await?;
+        self.log.line(format_args!("{name} of {site} is deleted"));
+        Ok(())
+    }
+
+    /// A person has what the agent put aside tried again.
+    pub async fn release(&mut self, registry: &Registry, site: &str, name: &str) -> Result<(), Status> {
+        let word = format!("{:x}", self.dice.next());
+        Self::change(registry, site, name, |work| {
+            work["metadata"]["annotations"]["edge.karmada.io/retry"] = word.clone().into();
+        })
+        .await?;
+        self.log.line(format_args!("{name} of {site} is released"));
+        Ok(())
+    }
+
+    /// A person writes something on a Cluster.
+    pub async fn annotate(
+        &mut self,
+        registry: &Registry,
+        site: &str,
+        annotation: &str,
+        text: &str,
+    ) -> Result<(), Status> {
+        let clusters = registry.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
+        let mut whole = |live: Option<&Value>| {
+            let mut cluster = live.cloned().ok_or_else(|| Status::not_found(&clusters, site))?;
+            cluster["metadata"]["annotations"][annotation] = text.into();
+            Ok(cluster)
+        };
+        registry.update(&clusters, &ObjectKey::new("", site), &options(), &mut whole).await.map(drop)?;
+        self.log.line(format_args!("a person says of {site}: {annotation} {text}"));
+        Ok(())
+    }
+}

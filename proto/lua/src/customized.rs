@@ -1,0 +1,89 @@
+//! An interpreter as its customizations are now: they change while it is asked.
+//!
+//! In: all customizations there are, each time that some change. Out: for who asks, answers of the present ones; a number that grows with each
+//! change, for who remembers answers. What asked before a change has the answer of before.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karmada_api::binding::{AggregatedStatusItem, Component};
+use karmada_interpreter::{Answer, Chain, DependentObject, Interpreter, Operation, Replicas};
+use parking_lot::RwLock;
+use serde_json::Value;
+
+use crate::{Clock, Customization, Scripts};
+
+/// Customizations in front of what is known without them.
+pub struct Customized {
+    now: RwLock<(u64, Arc<Chain>)>,
+    known: Arc<dyn Interpreter>,
+    clock: Clock,
+}
+
+impl Customized {
+    /// None yet, in front of `known`.
+    pub fn new(known: Arc<dyn Interpreter>, clock: Clock) -> Self {
+        let chain = Arc::new(Chain::new(vec![known.clone()]));
+        Customized { now: RwLock::new((0, chain)), known, clock }
+    }
+
+    /// These are all that there are from now on.
+    pub fn replace(&self, all: Vec<Customization>) {
+        let scripts = Arc::new(Scripts::new(all, self.clock.clone()));
+        let chain = Arc::new(Chain::new(vec![scripts, self.known.clone()]));
+        let mut now = self.now.write();
+        *now = (now.0 + 1, chain);
+    }
+
+    /// How many changes there were.
+    pub fn version(&self) -> u64 {
+        self.now.read().0
+    }
+
+    fn chain(&self) -> Arc<Chain> {
+        self.now.read().1.clone()
+    }
+}
+
+impl Interpreter for Customized {
+    fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
+        self.chain().enabled(api_version, kind, operation)
+    }
+
+    fn replicas(&self, object: &Value) -> Answer<Replicas> {
+        self.chain().replicas(object)
+    }
+
+    fn components(&self, object: &Value) -> Answer<Vec<Component>> {
+        self.chain().components(object)
+    }
+
+    fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()> {
+        self.chain().revise_replica(object, replicas)
+    }
+
+    fn retain(&self, desired: &mut Value, observed: &Value) -> Answer<()> {
+        self.chain().retain(desired, observed)
+    }
+
+    fn aggregate_status(
+        &self,
+        object: &mut Value,
+        items: &[AggregatedStatusItem],
+        now: Timestamp,
+    ) -> Answer<()> {
+        self.chain().aggregate_status(object, items, now)
+    }
+
+    fn reflect_status(&self, object: &Value) -> Answer<Option<Value>> {
+        self.chain().reflect_status(object)
+    }
+
+    fn health(&self, object: &Value) -> Answer<bool> {
+        self.chain().health(object)
+    }
+
+    fn dependencies(&self, object: &Value) -> Answer<Vec<DependentObject>> {
+        self.chain().dependencies(object)
+    }
+}
