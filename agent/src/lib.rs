@@ -32,6 +32,7 @@ pub mod state_dir;
 pub mod status;
 pub mod summary;
 pub mod tunnel;
+pub mod unschedulable;
 
 pub use karmada_session::{outbox, redial, session};
 
@@ -336,6 +337,7 @@ async fn work(
         boot_id: parts.sources.process_name(),
         seed: parts.sources.random(),
         sources: parts.sources.clone(),
+        member: parts.member.clone(),
         tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed)),
         rungs: config.rungs,
     };

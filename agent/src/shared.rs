@@ -6,6 +6,7 @@ use std::sync::Arc;
 use karmada_api::binding::ReplicaRequirements;
 use karmada_api::cluster::ResourceModel;
 use karmada_api::defaulting::cluster::standard_models;
+use karmada_interpreter::nodes_and_pods::PodUse;
 use karmada_proto::one_line;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -42,16 +43,16 @@ impl LinkView {
     }
 }
 
-/// Questions for room that wait for the summary, which knows it.
-const ROOM_QUESTIONS: usize = 16;
+/// Questions about nodes and Pods that wait for the summary, which knows them.
+const NODE_QUESTIONS: usize = 16;
 
-/// How many Pods of this sort have room in the member?
+/// What is asked about the member's nodes and Pods. The answer is dropped where they are not known yet.
 #[derive(Debug)]
-pub struct RoomQuestion {
-    /// What each asks for; `None`: nothing but a place.
-    pub requirements: Option<ReplicaRequirements>,
-    /// For the answer; dropped where it is not known yet.
-    pub answer: oneshot::Sender<u32>,
+pub enum NodeQuestion {
+    /// How many Pods of this sort have room? `None`: they ask for nothing but a place.
+    Room(Option<ReplicaRequirements>, oneshot::Sender<u32>),
+    /// Which Pods has the scheduler found no node for?
+    Waiting(oneshot::Sender<Vec<PodUse>>),
 }
 
 /// Shared by the agent's tasks; none of them calls another.
@@ -69,8 +70,8 @@ pub struct Shared {
     pub models: watch::Sender<Vec<ResourceModel>>,
     /// What a monitor reads.
     pub counts: Counts,
-    room: mpsc::Sender<RoomQuestion>,
-    room_questions: Mutex<Option<mpsc::Receiver<RoomQuestion>>>,
+    nodes: mpsc::Sender<NodeQuestion>,
+    node_questions: Mutex<Option<mpsc::Receiver<NodeQuestion>>>,
     changed: Mutex<BTreeSet<String>>,
     work: Notify,
 }
@@ -80,7 +81,7 @@ impl Shared {
     pub fn new(ledger: Ledger, link: watch::Sender<LinkView>) -> Arc<Self> {
         // What cannot be read of it is told once more.
         let told = ledger.told().unwrap_or_default();
-        let (room, room_questions) = mpsc::channel(ROOM_QUESTIONS);
+        let (nodes, node_questions) = mpsc::channel(NODE_QUESTIONS);
         Arc::new(Self {
             ledger,
             outbox: Mutex::new(Outbox::with_told(told)),
@@ -88,8 +89,8 @@ impl Shared {
             link,
             models: watch::Sender::new(serde_json::from_value(standard_models()).unwrap_or_default()),
             counts: Counts::default(),
-            room,
-            room_questions: Mutex::new(Some(room_questions)),
+            nodes,
+            node_questions: Mutex::new(Some(node_questions)),
             changed: Mutex::default(),
             work: Notify::new(),
         })
@@ -98,13 +99,20 @@ impl Shared {
     /// Asks for room. `None` where too much is asked at once.
     pub fn ask_for_room(&self, requirements: Option<ReplicaRequirements>) -> Option<oneshot::Receiver<u32>> {
         let (answer, answered) = oneshot::channel();
-        self.room.try_send(RoomQuestion { requirements, answer }).ok()?;
+        self.nodes.try_send(NodeQuestion::Room(requirements, answer)).ok()?;
         Some(answered)
     }
 
-    /// The questions for room, for who answers them; once.
-    pub fn take_room_questions(&self) -> Option<mpsc::Receiver<RoomQuestion>> {
-        self.room_questions.lock().take()
+    /// Asks for the Pods that no node was found for. `None` where too much is asked at once.
+    pub fn ask_for_waiting(&self) -> Option<oneshot::Receiver<Vec<PodUse>>> {
+        let (answer, answered) = oneshot::channel();
+        self.nodes.try_send(NodeQuestion::Waiting(answer)).ok()?;
+        Some(answered)
+    }
+
+    /// The questions about nodes and Pods, for who answers them; once.
+    pub fn take_node_questions(&self) -> Option<mpsc::Receiver<NodeQuestion>> {
+        self.node_questions.lock().take()
     }
 
     /// The ledger's entries of `keys` changed.

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::counts::Counts;
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
-use crate::shared::{RoomQuestion, Shared};
+use crate::shared::{NodeQuestion, Shared};
 
 mod bounds;
 
@@ -153,16 +153,23 @@ impl View {
         counts.ready_nodes.store(number("readyNum"), Ordering::Relaxed);
     }
 
-    /// Answers a question for room, once nodes and Pods are known.
-    fn tell_room(&self, question: RoomQuestion) {
+    /// Answers a question, once nodes and Pods are known. Who asked may have given up.
+    fn tell(&self, question: NodeQuestion) {
         if !(self.nodes.known && self.pods.known) {
             return;
         }
-        let (nodes, pods) = (self.nodes.values(), self.pods.values());
-        let room = Room { nodes: &nodes, pods: &pods, quotas: &[], assumed: &[] };
-        let replicas = node_room::replicas(&room, question.requirements.as_ref());
-        // Who asked may have given up.
-        let _ = question.answer.send(u32::try_from(replicas).unwrap_or_default());
+        match question {
+            NodeQuestion::Room(requirements, answer) => {
+                let (nodes, pods) = (self.nodes.values(), self.pods.values());
+                let room = Room { nodes: &nodes, pods: &pods, quotas: &[], assumed: &[] };
+                let replicas = node_room::replicas(&room, requirements.as_ref());
+                let _ = answer.send(u32::try_from(replicas).unwrap_or_default());
+            }
+            NodeQuestion::Waiting(answer) => {
+                let waiting = self.pods.items.values().filter(|pod| pod.waiting.is_some());
+                let _ = answer.send(waiting.cloned().collect());
+            }
+        }
     }
 
     /// `Cluster.status`, free nodes counted by `models`; only the condition where the member does not answer.
@@ -198,7 +205,7 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
     let mut next_report = next_look;
     let mut shown = Probe::Ok;
     let mut models = shared.models.subscribe();
-    let mut questions = shared.take_room_questions();
+    let mut questions = shared.take_node_questions();
     loop {
         if Instant::now() >= next_look {
             let probe = member.probe().await;
@@ -229,14 +236,14 @@ pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: Cancellatio
                 }
             }
             Ok(()) = models.changed() => next_report = Instant::now(),
-            Some(question) = asked(&mut questions) => view.tell_room(question),
+            Some(question) = asked(&mut questions) => view.tell(question),
             () = tokio::time::sleep_until(next_look.min(next_report)) => {}
         }
     }
 }
 
-/// The next question for room.
-async fn asked(questions: &mut Option<mpsc::Receiver<RoomQuestion>>) -> Option<RoomQuestion> {
+/// The next question about nodes and Pods.
+async fn asked(questions: &mut Option<mpsc::Receiver<NodeQuestion>>) -> Option<NodeQuestion> {
     questions.as_mut()?.recv().await
 }
 
@@ -344,11 +351,11 @@ mod tests {
     #[tokio::test]
     async fn room_is_told_once_nodes_and_pods_are_known() {
         let shared = Shared::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
-        let mut questions = shared.take_room_questions();
+        let mut questions = shared.take_node_questions();
         let cpu = |amount: &str| serde_json::from_value(json!({"resourceRequest": {"cpu": amount}})).unwrap();
         let mut view = View::default();
         let mut answered = shared.ask_for_room(Some(cpu("3"))).unwrap();
-        view.tell_room(asked(&mut questions).await.unwrap());
+        view.tell(asked(&mut questions).await.unwrap());
         assert!(answered.try_recv().is_err(), "not known yet");
         let node = |name: &str| json!({"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}});
         view.nodes.take(MemberEvent::Listing, NodeOffer::of);
@@ -361,7 +368,7 @@ mod tests {
         }
         for (requirements, room) in [(Some(cpu("3")), 2), (Some(cpu("2")), 4), (None, 20)] {
             let answered = shared.ask_for_room(requirements).unwrap();
-            view.tell_room(asked(&mut questions).await.unwrap());
+            view.tell(asked(&mut questions).await.unwrap());
             assert_eq!(answered.await, Ok(room));
         }
     }

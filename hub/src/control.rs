@@ -57,7 +57,7 @@ pub struct Control {
     /// How the loops' queues fare.
     pub workqueues: Arc<Workqueues>,
     options: LoopOptions,
-    /// Who asks agents for exact room, where that is wanted.
+    /// Who asks agents about their nodes, where that is wanted.
     pub estimates: Option<Arc<Estimates>>,
     tasks: TaskTracker,
     threads: ControllerThreads,
@@ -81,10 +81,17 @@ impl Control {
         let api: Arc<dyn Api> = Arc::new(door);
         let informers = Informers::new(api.clone());
         let recorder = Recorder::new(api.clone(), "karmada-controller-manager", clock.clone());
-        let LifecycleSettings { gates, options, estimates, .. } = lifecycle.clone();
+        let LifecycleSettings { gates, loops, estimates, .. } = lifecycle.clone();
         for gate in gates.without_effect() {
             tracing::warn!(gate, "this feature gate changes nothing here: the hub does not look at it");
         }
+        for controller in loops.controllers.without_effect() {
+            tracing::warn!(
+                controller,
+                "leaving this controller out changes nothing: the hub has no such loop"
+            );
+        }
+        let asks_agents = loops.asks_for_room || loops.descheduling.is_some();
         let shared = Shared::gated(api, clock.clone(), recorder.clone(), gates);
         let woken = Woken::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
@@ -98,8 +105,8 @@ impl Control {
             links,
             woken,
             workqueues,
-            options: LoopOptions { lifecycle: options },
-            estimates: estimates.map(Estimates::new),
+            options: loops,
+            estimates: asks_agents.then(|| Estimates::new(estimates)),
             tasks: tasks.clone(),
             threads: ControllerThreads::start()?,
             stop: stop.clone(),

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_apiserver::audit::LogOptions;
+use karmada_core::controllers_list::{ControllersList, UnknownController};
 
 use self::lifecycle::Lifecycle;
 use crate::addresses;
@@ -39,8 +40,9 @@ pub struct Serve {
     /// hub.db.damaged. Without such a loss it does nothing.
     #[arg(long)]
     accept_data_loss: bool,
-    /// Which control loops run: all, or none for an API server alone.
-    #[arg(long, value_enum, default_value_t = ControllersArgument::All)]
+    /// Which control loops run, as in Karmada: `*` all that run by themselves, `name` one more, `-name` one less (`*,-namespace`);
+    /// or `none`, for an API server alone.
+    #[arg(long, default_value = "*", allow_hyphen_values = true, value_parser = controllers)]
     controllers: ControllersArgument,
     /// Admission plugins beside those that are always on: ServiceAccount, which asks for a Pod's account and mounts its token. A hub's
     /// Pods run in members, which do the same, so that it is off as in Karmada.
@@ -68,10 +70,18 @@ enum StoreArgument {
     Memory,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ControllersArgument {
-    All,
     None,
+    Listed(ControllersList),
+}
+
+fn controllers(text: &str) -> Result<ControllersArgument, UnknownController> {
+    match text {
+        "none" => Ok(ControllersArgument::None),
+        "all" => Ok(ControllersArgument::Listed(ControllersList::default())),
+        list => list.parse().map(ControllersArgument::Listed),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -238,8 +248,11 @@ impl Serve {
             },
             accept_data_loss: self.accept_data_loss,
             encryption: self.encryption.settings(),
-            controllers: self.controllers == ControllersArgument::All,
-            lifecycle: self.lifecycle.settings()?,
+            controllers: self.controllers != ControllersArgument::None,
+            lifecycle: self.lifecycle.settings(match self.controllers {
+                ControllersArgument::None => ControllersList::default(),
+                ControllersArgument::Listed(list) => list,
+            })?,
             access,
         })
     }

@@ -132,14 +132,14 @@ impl Hub {
         background.tasks.spawn(renewal.clone().run(clock.clone(), background.stop.clone()));
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
-        let workqueues = control.workqueues.clone();
+        let (workqueues, controllers) = (control.workqueues.clone(), control.shared.metrics.clone());
         let api = api_server(
             &registry,
             access,
             &port.url,
             &background.stop,
             Beside { audit, seats, aggregator, proxy: ClusterProxy(gateway.clone()) },
-            Shown { overview, workqueues, renewal, started, encryption: opened.encryption },
+            Shown { overview, workqueues, controllers, renewal, started, encryption: opened.encryption },
         );
         let doors = doors(settings, api, &gateway, port.tls, (&clock, &control))?;
         let (closing, stop) = (background.closing.clone(), background.stop.clone());

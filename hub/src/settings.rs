@@ -9,7 +9,7 @@ use std::time::Duration;
 use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_api::validation::taint_policy::NoExecute;
 use karmada_apiserver::audit::LogOptions;
-use karmada_controllers::eviction_loops::LifecycleOptions;
+use karmada_controllers::propagation::LoopOptions;
 use karmada_core::gates::FeatureGates;
 
 use crate::fleet::Approval;
@@ -63,11 +63,11 @@ pub struct LifecycleSettings {
     /// The feature gates.
     pub gates: FeatureGates,
     /// What the loops are told.
-    pub options: LifecycleOptions,
+    pub loops: LoopOptions,
     /// Whether ClusterTaintPolicies may make workloads leave clusters.
     pub taint_policies: NoExecute,
-    /// How long agents may take to say how much room their nodes have; where nothing is set, they are not asked.
-    pub estimates: Option<Duration>,
+    /// How long agents may take to say how much room their nodes have, or which replicas find none.
+    pub estimates: Duration,
 }
 
 /// How values are encrypted on the disk.

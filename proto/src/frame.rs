@@ -210,6 +210,10 @@ mod tests {
             }),
             B::Answer(Answer { id: 1, result: Some(answer::Result::Room(Room { replicas: 1 })) }),
             B::Answer(Answer { id: 1, result: Some(answer::Result::TunnelComes(TunnelComes {})) }),
+            B::Answer(Answer {
+                id: 1,
+                result: Some(answer::Result::Unschedulable(Unschedulable { replicas: 1 })),
+            }),
         ]
         .into_iter()
         .map(agent)
@@ -314,6 +318,16 @@ mod tests {
                 within_ms: 2,
                 kind: 5,
                 question: Some(ask::Question::OpenTunnel(OpenTunnel { id: Bytes::from_static(b"i1") })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 6,
+                question: Some(ask::Question::UnschedulableOf(UnschedulableOf {
+                    namespace: "n1".into(),
+                    name: "n2".into(),
+                    longer_than_seconds: 3,
+                })),
             }),
         ]
         .into_iter()

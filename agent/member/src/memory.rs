@@ -41,6 +41,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("v1", "ResourceQuota", "resourcequotas", true),
     ("v1", "LimitRange", "limitranges", true),
     ("apps/v1", "Deployment", "deployments", true),
+    ("apps/v1", "ReplicaSet", "replicasets", true),
     ("apps/v1", "StatefulSet", "statefulsets", true),
     ("apps/v1", "DaemonSet", "daemonsets", true),
     ("batch/v1", "Job", "jobs", true),

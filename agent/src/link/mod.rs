@@ -25,11 +25,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::dial::{Connector, Rungs};
 use self::opening::{Inbound, Opened};
-use self::questions::Questions;
+use self::questions::{Asked, Questions};
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
+use crate::member::Member;
 use crate::reconcile::orphan_rows::former_key;
 use crate::redial::{Advice, Schedule};
 use crate::rotation::{self, Asking};
@@ -67,6 +68,8 @@ pub struct Link {
     pub seed: u64,
     /// The wall clock.
     pub sources: Sources,
+    /// Who is asked where the hub asks about one workload.
+    pub member: Arc<dyn Member>,
     /// Requests to the member, by way of the hub.
     pub tunnels: Arc<Tunnels>,
     /// What may carry sessions.
@@ -180,7 +183,13 @@ async fn one_session(
             return Ok(lost(reason));
         }
     };
-    let questions = Questions::new(link.shared.clone(), link.tunnels.clone(), hub);
+    let asked = Asked {
+        shared: link.shared.clone(),
+        member: link.member.clone(),
+        tunnels: link.tunnels.clone(),
+        sources: link.sources.clone(),
+    };
+    let questions = Questions::new(asked, hub);
     let ended =
         converse(link, carried, &mut session, frames, (inbound, pulse, questions), (relists, stop)).await?;
     if session.welcomed() {

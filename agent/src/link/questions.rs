@@ -10,20 +10,40 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use karmada_api::binding::ReplicaRequirements;
-use karmada_proto::v1::{Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, answer, ask};
+use karmada_interpreter::nodes_and_pods::PodUse;
+use karmada_proto::v1::{
+    Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, Unschedulable, UnschedulableOf, answer, ask,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
+use crate::member::Member;
 use crate::shared::Shared;
+use crate::sources::Sources;
 use crate::tunnel::Tunnels;
+use crate::unschedulable;
 
 /// No question is thought about for longer.
 const LONGEST: Duration = Duration::from_secs(30);
 
+const NOT_YET: &str = "the member's nodes and Pods are not known yet";
+
+/// Who knows the answers.
+#[derive(Clone)]
+pub(super) struct Asked {
+    /// What the summary knows.
+    pub shared: Arc<Shared>,
+    /// What is looked up for one question.
+    pub member: Arc<dyn Member>,
+    /// Requests of users to the member.
+    pub tunnels: Arc<Tunnels>,
+    /// The wall clock.
+    pub sources: Sources,
+}
+
 /// Who answers in one session.
 pub(super) struct Questions {
-    shared: Arc<Shared>,
-    tunnels: Arc<Tunnels>,
+    asked: Asked,
     hub: Hub,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     session: CancellationToken,
@@ -32,23 +52,24 @@ pub(super) struct Questions {
 
 impl Questions {
     /// Of a session with this hub.
-    pub fn new(shared: Arc<Shared>, tunnels: Arc<Tunnels>, hub: Hub) -> Self {
+    pub fn new(asked: Asked, hub: Hub) -> Self {
         let session = CancellationToken::new();
         let ends = session.clone().drop_guard();
-        Self { shared, tunnels, hub, answers: FuturesUnordered::new(), session, _ends: ends }
+        Self { asked, hub, answers: FuturesUnordered::new(), session, _ends: ends }
     }
 
     /// Begins to answer.
     pub fn take(&mut self, ask: Ask) {
         let Ask { id, within_ms, question, .. } = ask;
+        let within = Duration::from_millis(within_ms).min(LONGEST);
         let result = match question {
             Some(ask::Question::OpenTunnel(wanted)) => {
-                let opened = self.tunnels.open(wanted, self.hub.clone(), &self.session);
+                let opened = self.asked.tunnels.open(wanted, self.hub.clone(), &self.session);
                 std::future::ready(opened).boxed()
             }
-            Some(ask::Question::RoomFor(room)) => {
-                let within = Duration::from_millis(within_ms).min(LONGEST);
-                room_for(self.shared.clone(), room, within).boxed()
+            Some(ask::Question::RoomFor(room)) => room_for(self.asked.shared.clone(), room, within).boxed(),
+            Some(ask::Question::UnschedulableOf(workload)) => {
+                unschedulable_of(self.asked.clone(), workload, within).boxed()
             }
             None => {
                 std::future::ready(refusal(AskRefusalCode::UnknownQuestion, "it is not known here")).boxed()
@@ -81,7 +102,27 @@ async fn room_for(shared: Arc<Shared>, question: RoomFor, within: Duration) -> a
     };
     match tokio::time::timeout(within, answered).await {
         Ok(Ok(replicas)) => answer::Result::Room(Room { replicas }),
-        Ok(Err(_)) => refusal(AskRefusalCode::NotKnown, "the member's nodes and Pods are not known yet"),
-        Err(_) => refusal(AskRefusalCode::NotKnown, "it takes longer than there is time for"),
+        Ok(Err(_)) => refusal(AskRefusalCode::NotKnown, NOT_YET),
+        Err(_) => too_long(),
+    }
+}
+
+fn too_long() -> answer::Result {
+    refusal(AskRefusalCode::NotKnown, "it takes longer than there is time for")
+}
+
+/// How many Pods of a Deployment found no node: the summary knows those that wait, the member knows which of them are the Deployment's.
+async fn unschedulable_of(asked: Asked, question: UnschedulableOf, within: Duration) -> answer::Result {
+    let Some(waiting) = asked.shared.ask_for_waiting() else {
+        return refusal(AskRefusalCode::AskBusy, "too many ask about nodes and Pods at once");
+    };
+    let counted = async {
+        let waiting: Vec<PodUse> = waiting.await.map_err(|_| NOT_YET.to_owned())?;
+        unschedulable::count(&*asked.member, &question, &waiting, asked.sources.now()).await
+    };
+    match tokio::time::timeout(within, counted).await {
+        Ok(Ok(replicas)) => answer::Result::Unschedulable(Unschedulable { replicas }),
+        Ok(Err(why)) => refusal(AskRefusalCode::NotKnown, why),
+        Err(_) => too_long(),
     }
 }

@@ -2,7 +2,9 @@
 
 use karmada_gateway::session::Document;
 use karmada_gateway::{AskError, TunnelError};
-use karmada_proto::v1::{Room, RoomFor, Table, TunnelRequest, TunnelResetCode, answer, ask};
+use karmada_proto::v1::{
+    Room, RoomFor, Table, TunnelRequest, TunnelResetCode, Unschedulable, UnschedulableOf, answer, ask,
+};
 
 use super::*;
 
@@ -56,6 +58,63 @@ async fn an_agent_tells_the_room_on_its_nodes() {
         }
     }
     assert!(answered > 0);
+    agent.end().await;
+}
+
+/// A Deployment, its ReplicaSet, and Pods of it that found no node since then.
+async fn a_workload_without_room(member: &MemoryMember, since: &[&str]) {
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let owned = |kind: &str, name: &str, owner: &Value| {
+        let reference = json!([{"apiVersion": "apps/v1", "kind": owner["kind"], "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"], "controller": true}]);
+        json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": "shop",
+            "labels": {"app": "web"}, "ownerReferences": reference}})
+    };
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    member.create(&namespace).await.unwrap();
+    let mut deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}});
+    deployment["spec"] = json!({"replicas": 3, "selector": selector, "template": template});
+    let deployment = member.create(&deployment).await.unwrap();
+    let mut set = owned("ReplicaSet", "web-1", &deployment);
+    set["spec"] = json!({"selector": selector, "template": template});
+    let set = member.create(&set).await.unwrap();
+    for (number, since) in since.iter().enumerate() {
+        let mut pod = owned("Pod", &format!("web-1-{number}"), &set);
+        pod["apiVersion"] = json!("v1");
+        pod["spec"] = json!({"containers": [{"name": "a", "image": "b"}]});
+        pod["status"] = json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": since}]});
+        member.create(&pod).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_tells_the_replicas_that_find_no_node() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let state = tempfile::tempdir().unwrap();
+    let member = member("site1");
+    a_workload_without_room(
+        &member,
+        &["2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"],
+    )
+    .await;
+    let agent = Agent::start(hub.config("site1"), member, IdentityStore::Directory(state.path().to_owned()));
+    until("nodes and Pods are known", || {
+        hub.fake.seen(|s| s.statuses.get("site1").is_some_and(|s| s["resourceSummary"].is_object()))
+    })
+    .await;
+    for (name, longer_than_seconds, replicas) in
+        [("web", 300, 2), ("web", 0, 2), ("web", u64::MAX, 0), ("other", 300, 0)]
+    {
+        let question = ask::Question::UnschedulableOf(UnschedulableOf {
+            namespace: "shop".into(),
+            name: name.into(),
+            longer_than_seconds,
+        });
+        let told = hub.gateway.ask("site1", question, Duration::from_secs(10)).await;
+        assert_eq!(told, Ok(answer::Result::Unschedulable(Unschedulable { replicas })), "{name}");
+    }
     agent.end().await;
 }
 

@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::bindings_index::BindingsIndex;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::safe_deletes::{Removal, SafeDeletes};
@@ -274,7 +275,7 @@ impl Controller for Binding {
         if belonging::is_the_hubs_own(&template) {
             return Ok(Action::Done);
         }
-        self.make_works(&binding, &template).await
+        self.shared.metrics.timed(Measure::SyncWork, self.make_works(&binding, &template)).await
     }
 }
 

@@ -16,6 +16,7 @@ use karmada_core::cron_federated_hpa::{self as core, Due, Scaling};
 use crate::events::{EventType, Reference};
 use crate::fetch;
 use crate::graceful_eviction::again;
+use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
@@ -132,6 +133,13 @@ impl Controller for CronFederatedHPAs {
         let found: Option<CronFederatedHPA> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let live = |one: &CronFederatedHPA| one.metadata.deletion_timestamp.is_none();
         let Some(hpa) = found.filter(live) else { return Ok(Action::Done) };
+        self.shared.metrics.timed(Measure::CronFederatedHpa, self.look(&resource, hpa)).await
+    }
+}
+
+impl CronFederatedHPAs {
+    /// Carries out what is due, and says how long nothing is.
+    async fn look(&self, resource: &Resource, hpa: CronFederatedHPA) -> Result<Action, Error> {
         let now = (self.shared.clock)();
         let due = core::due(&hpa, now);
         let came = self.carry_out(&hpa, &due).await;
@@ -142,7 +150,7 @@ impl Controller for CronFederatedHPAs {
             }
             _ => {}
         }
-        let rests = self.note(&resource, hpa, (&due, &came?), now).await?;
+        let rests = self.note(resource, hpa, (&due, &came?), now).await?;
         Ok(rests.map_or(Action::Done, |rests| again(rests.min(LONGEST_WAIT))))
     }
 }

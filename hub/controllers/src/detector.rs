@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
+use crate::metrics::Measure;
 use crate::port::{ApiError, Change, Key, Propagation, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};
@@ -331,8 +332,14 @@ impl Controller for Detector {
         );
         match decision {
             Decision::Leave => Ok(Action::Done),
-            Decision::Claimed(policy) => self.claimed(at, template.clone(), policy).await,
-            Decision::TakenOver(policy, from) => self.taken_over(at, template.clone(), policy, from).await,
+            Decision::Claimed(policy) => {
+                let claimed = self.claimed(at, template.clone(), policy);
+                self.shared.metrics.timed(Measure::ApplyPolicy, claimed).await
+            }
+            Decision::TakenOver(policy, from) => {
+                let taken_over = self.taken_over(at, template.clone(), policy, from);
+                self.shared.metrics.timed(Measure::Preemption, taken_over).await
+            }
             Decision::Waits => self.waits(at, template.clone()).await,
         }
     }

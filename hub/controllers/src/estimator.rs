@@ -1,11 +1,13 @@
-//! Who asks the members' agents for exact room, as the scheduler asks for it.
+//! Who asks the members' agents about their nodes and Pods, for the scheduler and the descheduler.
 //!
-//! In: the clusters that a binding may go to, and what each replica asks for. Out: for each cluster the replicas that have room on its nodes, or
-//! in words why that is not known: the scheduler then goes by the cluster's summary.
+//! In: the clusters that a binding may go to, and what each replica asks for; or those that it is in. Out: for each cluster the replicas that have
+//! room on its nodes, or those that find none; or in words why that is not known: the scheduler then goes by the cluster's summary, and the
+//! descheduler leaves the cluster alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use karmada_api::binding::ReplicaRequirements;
+use karmada_api::binding::{ObjectReference, ReplicaRequirements};
 
 /// The answers of agents by cluster.
 pub type Answers = BTreeMap<String, Result<i64, String>>;
@@ -15,4 +17,12 @@ pub type Answers = BTreeMap<String, Result<i64, String>>;
 pub trait Estimator: Send + Sync {
     /// Asks the agents of these clusters, all at once.
     async fn room(&self, clusters: &[&str], requirements: Option<&ReplicaRequirements>) -> Answers;
+
+    /// Asks them how many replicas of a Deployment wait for a node for longer than this.
+    async fn unschedulable(
+        &self,
+        clusters: &[&str],
+        workload: &ObjectReference,
+        longer_than: Duration,
+    ) -> Answers;
 }

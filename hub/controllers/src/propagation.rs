@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use karmada_core::cluster::Grace;
+use karmada_core::controllers_list::{Controller as Name, ControllersList};
 use karmada_core::detector::Takeover;
 use karmada_core::gates::Gate;
 use karmada_core::skip::SkipRules;
@@ -20,13 +21,17 @@ use crate::cluster_news::ClusterNews;
 use crate::cluster_taint_policy::ClusterTaintPolicies;
 use crate::cron_federated_hpa::CronFederatedHPAs;
 use crate::dependencies::{Dependencies, Followers};
+use crate::deployment_replicas_syncer::DeploymentReplicasSyncer;
+use crate::descheduler::{Descheduler, Descheduling};
 use crate::detector::{Detector, Makers};
 use crate::estimator::Estimator;
 use crate::eviction_loops::LifecycleOptions;
 use crate::execution::Execution;
+use crate::failback::Failback;
 use crate::federated_resource_quota_status::FederatedResourceQuotaStatusController;
 use crate::federated_resource_quota_sync::FederatedResourceQuotaSync;
 use crate::graceful_eviction::GracefulEviction;
+use crate::hpa_scale_target_marker::HpaScaleTargetMarker;
 use crate::informer::Informers;
 use crate::namespace::NamespaceSync;
 use crate::no_execute::NoExecuteTaints;
@@ -51,6 +56,12 @@ const STATUS_SETTLES: Duration = Duration::from_millis(250);
 pub struct LoopOptions {
     /// How workloads leave clusters.
     pub lifecycle: LifecycleOptions,
+    /// Which controllers run.
+    pub controllers: ControllersList,
+    /// How replicas without room are given up; nothing, where they are not.
+    pub descheduling: Option<Descheduling>,
+    /// Whether the scheduler asks agents for exact room, where they can be asked.
+    pub asks_for_room: bool,
 }
 
 /// What is known of the fleet's agents.
@@ -59,7 +70,7 @@ pub struct Agents {
     pub contacts: Arc<dyn ContactSource>,
     /// The cluster controller's queue, which is filled when one connects or is lost.
     pub clusters: Arc<Queue<Key>>,
-    /// Who asks them for exact room; none, where the clusters' summaries are to do.
+    /// Who asks them about their nodes; none, where the clusters' summaries are to do.
     pub estimator: Option<Arc<dyn Estimator>>,
 }
 
@@ -72,7 +83,7 @@ pub async fn loops(
     stop: &CancellationToken,
 ) -> Result<Vec<BoxFuture<'static, ()>>, Error> {
     shared.load(informers).await?;
-    let mut loops = Loops { informers, stop, all: Vec::new() };
+    let mut loops = Loops { informers, stop, runs: options.controllers, all: Vec::new() };
     let (works, statuses): (Arc<Queue<Key>>, Arc<Queue<Key>>) = Default::default();
     let templates: Arc<Queue<TemplateKey>> = Arc::default();
     let makers = Makers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES };
@@ -89,24 +100,30 @@ pub async fn loops(
         shared,
         Followers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES },
     );
-    let scheduler = Scheduler::new(shared.clone(), agents.estimator.clone());
+    let estimator = agents.estimator.clone();
+    let scheduler = Scheduler::new(shared.clone(), estimator.filter(|_| options.asks_for_room));
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
-    loops.add(Binding::new(shared.clone()), works, Binding::wakes(shared));
+    loops.named(Name::Binding, Binding::new(shared.clone()), works, Binding::wakes(shared));
     let wakes = BindingStatus::wakes(shared, STATUS_SETTLES);
-    loops.add(BindingStatus::new(shared.clone()), statuses, wakes);
-    loops.add(Execution::new(shared.clone()), Arc::<Queue<_>>::default(), Execution::wakes(shared));
+    loops.named(Name::BindingStatus, BindingStatus::new(shared.clone()), statuses, wakes);
+    let execution = Execution::new(shared.clone());
+    loops.named(Name::Execution, execution, Arc::<Queue<_>>::default(), Execution::wakes(shared));
     let life = ClusterLife::new(shared.clone(), agents.contacts.clone(), Grace::default());
-    loops.add(life, agents.clusters, ClusterLife::wakes());
+    loops.named(Name::Cluster, life, agents.clusters, ClusterLife::wakes());
     loops.add(
         ClusterNews::new(shared.clone(), agents.contacts),
         Arc::<Queue<_>>::default(),
         ClusterNews::wakes(),
     );
     let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
-    loops.add(namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
+    loops.named(Name::Namespace, namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
     loops.quotas(shared);
-    loops.add(CronFederatedHPAs::new(shared.clone()), Arc::<Queue<_>>::default(), CronFederatedHPAs::wakes());
+    loops.replicas(shared);
+    if let (Some(descheduling), Some(estimator)) = (options.descheduling, agents.estimator) {
+        let descheduler = Descheduler::new(shared.clone(), estimator, descheduling);
+        loops.add(descheduler, Arc::<Queue<_>>::default(), Descheduler::wakes());
+    }
     loops.lifecycle(shared, &options.lifecycle);
     Ok(loops.all)
 }
@@ -114,6 +131,7 @@ pub async fn loops(
 struct Loops<'a> {
     informers: &'a Informers,
     stop: &'a CancellationToken,
+    runs: ControllersList,
     all: Vec<BoxFuture<'static, ()>>,
 }
 
@@ -129,10 +147,24 @@ impl Loops<'_> {
     /// The loops by which clusters are given quotas, and what is used of them is told.
     fn quotas(&mut self, shared: &Arc<Shared>) {
         let sync = FederatedResourceQuotaSync::new(shared.clone());
-        self.add(sync, Arc::<Queue<_>>::default(), FederatedResourceQuotaSync::wakes(shared));
+        let wakes = FederatedResourceQuotaSync::wakes(shared);
+        self.named(Name::FederatedResourceQuotaSync, sync, Arc::<Queue<_>>::default(), wakes);
         let wakes = FederatedResourceQuotaStatusController::wakes(shared, STATUS_SETTLES);
         let status = FederatedResourceQuotaStatusController::new(shared.clone());
-        self.add(status, Arc::<Queue<_>>::default(), wakes);
+        self.named(Name::FederatedResourceQuotaStatus, status, Arc::<Queue<_>>::default(), wakes);
+    }
+
+    /// The loops that scale, and those that let the members scale.
+    fn replicas(&mut self, shared: &Arc<Shared>) {
+        let cron = CronFederatedHPAs::new(shared.clone());
+        let name = Name::CronFederatedHorizontalPodAutoscaler;
+        self.named(name, cron, Arc::<Queue<_>>::default(), CronFederatedHPAs::wakes());
+        let marker = HpaScaleTargetMarker::new(shared.clone());
+        let wakes = HpaScaleTargetMarker::wakes();
+        self.named(Name::HpaScaleTargetMarker, marker, Arc::<Queue<_>>::default(), wakes);
+        let syncer = DeploymentReplicasSyncer::new(shared.clone());
+        let wakes = DeploymentReplicasSyncer::wakes();
+        self.named(Name::DeploymentReplicasSyncer, syncer, Arc::<Queue<_>>::default(), wakes);
     }
 
     /// The loops by which workloads leave clusters, clusters are tainted and remedied, and workloads are placed anew.
@@ -140,7 +172,8 @@ impl Loops<'_> {
         let gates = &shared.gates;
         if gates.enabled(Gate::GracefulEviction) {
             let eviction = GracefulEviction::new(shared.clone(), options.graceful_timeout);
-            self.add(eviction, Arc::<Queue<_>>::default(), GracefulEviction::wakes(shared));
+            let wakes = GracefulEviction::wakes(shared);
+            self.named(Name::GracefulEviction, eviction, Arc::<Queue<_>>::default(), wakes);
         }
         if options.evicts_for_taints(gates) {
             let rules = options.rules(gates);
@@ -149,12 +182,31 @@ impl Loops<'_> {
         }
         if gates.enabled(Gate::Failover) {
             let policies = ClusterTaintPolicies::new(shared.clone());
-            self.add(policies, Arc::<Queue<_>>::default(), ClusterTaintPolicies::wakes(shared));
+            let wakes = ClusterTaintPolicies::wakes(shared);
+            self.named(Name::ClusterTaintPolicy, policies, Arc::<Queue<_>>::default(), wakes);
         }
+        let failback = Failback::new(shared.clone(), options.evictions_per_second);
+        self.add(failback, Arc::<Queue<_>>::default(), Failback::wakes());
         let failover = ApplicationFailover::new(shared.clone());
-        self.add(failover, Arc::<Queue<_>>::default(), ApplicationFailover::wakes(shared));
-        self.add(Remedies::new(shared.clone()), Arc::<Queue<_>>::default(), Remedies::wakes(shared));
-        self.add(Rebalancers::new(shared.clone()), Arc::<Queue<_>>::default(), Rebalancers::wakes());
+        let wakes = ApplicationFailover::wakes(shared);
+        self.named(Name::ApplicationFailover, failover, Arc::<Queue<_>>::default(), wakes);
+        let remedies = Remedies::new(shared.clone());
+        self.named(Name::Remedy, remedies, Arc::<Queue<_>>::default(), Remedies::wakes(shared));
+        let rebalancers = Rebalancers::new(shared.clone());
+        self.named(Name::WorkloadRebalancer, rebalancers, Arc::<Queue<_>>::default(), Rebalancers::wakes());
+    }
+
+    /// A loop that runs unless it was left out.
+    fn named<C: Controller, Q: WorkQueue<C::Key>>(
+        &mut self,
+        name: Name,
+        controller: Arc<C>,
+        queue: Arc<Q>,
+        sources: Vec<Source<C::Key>>,
+    ) {
+        if self.runs.runs(name) {
+            self.add(controller, queue, sources);
+        }
     }
 
     fn add<C: Controller, Q: WorkQueue<C::Key>>(
@@ -173,6 +225,8 @@ impl Loops<'_> {
 mod dependencies;
 #[cfg(test)]
 mod evictions;
+#[cfg(test)]
+mod presets;
 #[cfg(test)]
 mod running;
 #[cfg(test)]

@@ -11,12 +11,15 @@ use karmada_api::strings::{DEFAULT_SCHEDULER, events};
 use karmada_core::gates::Gate;
 use karmada_core::scheduler::estimator_answers::{self, Exact};
 use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::scheduler::trigger::{self, Cause, Trigger};
 use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_changes, told};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::estimator::Estimator;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
@@ -212,6 +215,18 @@ impl Scheduler {
     }
 }
 
+/// As what a decision is counted; not at all where nothing was to be decided.
+fn measure(input: &Input<'_, Arc<Cluster>>, decision: &Decision) -> Option<Measure> {
+    if matches!(decision.outcome, Outcome::NotOurs | Outcome::UpToDate) {
+        return None;
+    }
+    let clusters: Vec<&Cluster> = input.clusters.iter().map(|cluster| &**cluster).collect();
+    match trigger::trigger(input.binding, &clusters, input.scheduler) {
+        Trigger::Schedule { cause: Cause::Replicas, .. } => Some(Measure::ScaleSchedule),
+        _ => Some(Measure::ReconcileSchedule),
+    }
+}
+
 #[async_trait::async_trait]
 impl Controller for Scheduler {
     type Key = Key;
@@ -244,11 +259,19 @@ impl Controller for Scheduler {
             input.neighbours = self.neighbours(key, &binding.spec);
             input.taken = self.reservations.taken();
         }
+        let begun = Instant::now();
         let decision = scheduler::schedule(&input);
+        let measure = measure(&input, &decision);
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
         let in_groups = self.looks_at_groups() && binding.spec.workload_affinity_groups.is_some();
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
-        let outcome = self.carry_out(&resource, binding, decision).await?.outcome;
+        let carried_out = self.carry_out(&resource, binding, decision).await;
+        if let Some(measure) = measure {
+            let succeeded =
+                carried_out.as_ref().is_ok_and(|done| !matches!(done.outcome, Outcome::Failed(_)));
+            self.shared.metrics.note(measure, succeeded, begun.elapsed());
+        }
+        let outcome = carried_out?.outcome;
         // Also where the hub did not take what was decided: a quota that is raised then wakes it.
         self.note(key, !matches!(outcome, Outcome::Failed(_)));
         match (outcome.retry(), &outcome) {

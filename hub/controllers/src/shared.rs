@@ -27,6 +27,7 @@ use crate::enablements::Enablements;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
 use crate::informer::{Hearing, Informers, Notice};
+use crate::metrics::Metrics;
 use crate::names_index::Names;
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::quota_works_index::QuotaWorksIndex;
@@ -89,6 +90,8 @@ pub struct Shared {
     pub safe_deletes: Arc<SafeDeletes>,
     /// Names of namespaces that templates are in.
     pub namespaces: Arc<Names>,
+    /// How the controllers' work fares.
+    pub metrics: Arc<Metrics>,
     /// Which capabilities are on.
     pub gates: FeatureGates,
     hearings: Mutex<Vec<Hearing>>,
@@ -128,6 +131,7 @@ impl Shared {
             quotas: Arc::default(),
             remedies: Arc::default(),
             namespaces: Arc::default(),
+            metrics: Arc::default(),
             gates,
             hearings: Mutex::default(),
         })

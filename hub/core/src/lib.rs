@@ -11,7 +11,9 @@
 //! Works' statuses      ── status ────▶ binding.status, template.status
 //! agents' contact      ── cluster ───▶ Ready, taints
 //! conditions + policies ─ taint_policy ▶ taints; remedy ▶ actions
-//! taints, unhealthiness ─ eviction, failover ▶ tasks by which a binding leaves clusters
+//! taints, unhealthiness ─ eviction, failover ▶ tasks by which a binding leaves clusters; failback ▶ and returns
+//! members' HPAs        ── hpa_scale_target ▶ retain-replicas; deployment_replicas_syncer ▶ template's replicas
+//! replicas without room ─ descheduler ▶ binding.spec.clusters with fewer there
 //! hub namespaces       ── namespace ─▶ one Work per cluster
 //! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
 //! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
@@ -20,12 +22,17 @@
 pub mod belonging;
 pub mod binding;
 pub mod cluster;
+pub mod controllers_list;
 pub mod cron_federated_hpa;
 pub mod dependencies;
+pub mod deployment_replicas_syncer;
+pub mod descheduler;
 pub mod detector;
 pub mod eviction;
+pub mod failback;
 pub mod failover;
 pub mod gates;
+pub mod hpa_scale_target;
 pub mod namespace;
 pub mod overrides;
 pub mod placement_review;

@@ -245,11 +245,15 @@ const UNREADABLE: &str = "recorded bug: a mark that cannot be read counted as an
 const SUSPENDED: &str = "a binding that is suspended while it waits is not scheduled";
 const GONE: &str = "a cluster that is not there any more is left, as one on its way out";
 
+const PARTS: &str = "recorded bug: that parts were scaled was not noticed";
+
 const TRIGGER: Differences = &[
     (10, UNREADABLE),
     (11, UNREADABLE),
     (84, SUSPENDED),
     (85, SUSPENDED),
+    (92, PARTS),
+    (93, PARTS),
     (110, UNREADABLE),
     (112, UNREADABLE),
     (119, UNREADABLE),

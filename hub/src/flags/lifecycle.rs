@@ -5,7 +5,10 @@ use clap::ValueEnum;
 use jiff::SignedDuration;
 use karmada_api::policy::PurgeMode;
 use karmada_api::validation::taint_policy::NoExecute;
+use karmada_controllers::descheduler::Descheduling;
 use karmada_controllers::eviction_loops::LifecycleOptions;
+use karmada_controllers::propagation::LoopOptions;
+use karmada_core::controllers_list::ControllersList;
 use karmada_core::gates::FeatureGates;
 
 use crate::settings::LifecycleSettings;
@@ -48,6 +51,16 @@ pub(super) struct Lifecycle {
     /// How long they may take to answer, such as 3s; of one that does not, the cluster's summary is believed.
     #[arg(long, default_value = "3s", value_parser = duration)]
     scheduler_estimator_timeout: SignedDuration,
+    /// Whether replicas of Deployments that are divided by room are given up in clusters where they find no node, and placed elsewhere. The
+    /// members' agents are asked for them. What karmada-descheduler does.
+    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
+    enable_descheduler: bool,
+    /// How often each workload is looked at for that, such as 2m.
+    #[arg(long, default_value = "2m", value_parser = duration)]
+    descheduling_interval: SignedDuration,
+    /// How long a replica waits for a node before it is given up, such as 5m.
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    unschedulable_threshold: SignedDuration,
 }
 
 fn duration(text: &str) -> Result<SignedDuration, String> {
@@ -58,33 +71,47 @@ fn duration(text: &str) -> Result<SignedDuration, String> {
 
 impl Lifecycle {
     /// # Errors
-    /// A gate is not known, or a rate is none.
-    pub(super) fn settings(self) -> Result<LifecycleSettings> {
+    /// A gate is not known, a rate is none, or an interval is nothing.
+    pub(super) fn settings(self, controllers: ControllersList) -> Result<LifecycleSettings> {
         let gates: FeatureGates = self.feature_gates.join(",").parse()?;
         anyhow::ensure!(
             self.resource_eviction_rate.is_finite() && self.resource_eviction_rate >= 0.0,
             "--resource-eviction-rate is a number of workloads a second, 0 or more"
         );
+        anyhow::ensure!(
+            self.descheduling_interval >= SignedDuration::from_secs(1),
+            "--descheduling-interval is one second or longer"
+        );
         Ok(LifecycleSettings {
             gates,
-            options: LifecycleOptions {
-                taint_manager: self.enable_taint_manager,
-                no_execute_eviction: self.enable_no_execute_taint_eviction,
-                purge_mode: match self.no_execute_taint_eviction_purge_mode {
-                    PurgeModeArgument::Gracefully => PurgeMode::Gracefully,
-                    PurgeModeArgument::Directly => PurgeMode::Directly,
-                },
-                evictions_per_second: self.resource_eviction_rate,
-                graceful_timeout: self.graceful_eviction_timeout,
+            loops: LoopOptions {
+                lifecycle: self.evictions(),
+                controllers,
+                descheduling: self.enable_descheduler.then(|| Descheduling {
+                    interval: self.descheduling_interval,
+                    threshold: self.unschedulable_threshold.unsigned_abs(),
+                }),
+                asks_for_room: self.enable_scheduler_estimator,
             },
-            estimates: self
-                .enable_scheduler_estimator
-                .then_some(self.scheduler_estimator_timeout.unsigned_abs()),
+            estimates: self.scheduler_estimator_timeout.unsigned_abs(),
             taint_policies: match self.allow_no_execute_taint_policy {
                 true => NoExecute::Allowed,
                 false => NoExecute::Refused,
             },
         })
+    }
+
+    fn evictions(&self) -> LifecycleOptions {
+        LifecycleOptions {
+            taint_manager: self.enable_taint_manager,
+            no_execute_eviction: self.enable_no_execute_taint_eviction,
+            purge_mode: match self.no_execute_taint_eviction_purge_mode {
+                PurgeModeArgument::Gracefully => PurgeMode::Gracefully,
+                PurgeModeArgument::Directly => PurgeMode::Directly,
+            },
+            evictions_per_second: self.resource_eviction_rate,
+            graceful_timeout: self.graceful_eviction_timeout,
+        }
     }
 }
 
@@ -102,18 +129,22 @@ mod tests {
     }
 
     fn read(words: &[&str]) -> Result<LifecycleSettings> {
-        Line::try_parse_from(std::iter::once(&"hub").chain(words))?.lifecycle.settings()
+        Line::try_parse_from(std::iter::once(&"hub").chain(words))?
+            .lifecycle
+            .settings(ControllersList::default())
     }
 
     #[test]
     fn without_flags_nothing_is_evicted_for_taints() {
-        let LifecycleSettings { gates, options, taint_policies, estimates } = read(&[]).unwrap();
+        let LifecycleSettings { gates, loops, taint_policies, estimates } = read(&[]).unwrap();
+        let options = loops.lifecycle;
         assert_eq!(gates, FeatureGates::default());
         assert!(options.taint_manager && !options.no_execute_eviction);
         assert_eq!((options.purge_mode, options.evictions_per_second), (PurgeMode::Gracefully, 0.5));
         assert_eq!(options.graceful_timeout, SignedDuration::from_mins(10));
         assert_eq!(taint_policies, NoExecute::Refused);
-        assert_eq!(estimates, None);
+        assert!(!loops.asks_for_room && loops.descheduling.is_none());
+        assert_eq!(estimates, std::time::Duration::from_secs(3));
     }
 
     #[test]
@@ -129,15 +160,22 @@ mod tests {
             "--allow-no-execute-taint-policy=true",
             "--enable-scheduler-estimator",
             "--scheduler-estimator-timeout=500ms",
+            "--enable-descheduler",
+            "--descheduling-interval=30s",
+            "--unschedulable-threshold=0s",
         ];
-        let LifecycleSettings { gates, options, taint_policies, estimates } = read(&words).unwrap();
+        let LifecycleSettings { gates, loops, taint_policies, estimates } = read(&words).unwrap();
+        let options = loops.lifecycle;
         assert!(gates.enabled(Gate::Failover) && !gates.enabled(Gate::GracefulEviction));
         assert!(gates.enabled(Gate::StatefulFailoverInjection));
         assert!(!options.taint_manager && options.no_execute_eviction);
         assert_eq!((options.purge_mode, options.evictions_per_second), (PurgeMode::Directly, 2.0));
         assert_eq!(options.graceful_timeout.as_secs(), 90);
         assert_eq!(taint_policies, NoExecute::Allowed);
-        assert_eq!(estimates, Some(std::time::Duration::from_millis(500)));
+        assert!(loops.asks_for_room);
+        assert_eq!(estimates, std::time::Duration::from_millis(500));
+        let (interval, threshold) = (SignedDuration::from_secs(30), std::time::Duration::ZERO);
+        assert_eq!(loops.descheduling, Some(Descheduling { interval, threshold }));
     }
 
     #[test]

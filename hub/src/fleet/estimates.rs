@@ -1,7 +1,7 @@
-//! Exact room in members, as their agents say it over their streams; no member is dialled.
+//! Exact room in members, and replicas that find none, as their agents say it over their streams; no member is dialled.
 //!
-//! In: questions of the scheduler. Out: the agents' answers, asked of now and by a deadline. An agent that took more than half of the time
-//! is not waited for again for a while: one site on a bad link must not hold up every decision.
+//! In: questions of the scheduler and the descheduler. Out: the agents' answers, asked of now and by a deadline. An agent that took more than
+//! half of the time is not waited for again for a while: one site on a bad link must not hold up every decision.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -10,17 +10,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use karmada_api::binding::ReplicaRequirements;
+use karmada_api::binding::{ObjectReference, ReplicaRequirements};
 use karmada_controllers::estimator::{Answers, Estimator};
 use karmada_gateway::Gateway;
-use karmada_proto::v1::{RoomFor, answer, ask};
+use karmada_proto::v1::{Room, RoomFor, Unschedulable, UnschedulableOf, answer, ask};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long an agent that was too late is left alone.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// Asks agents for room.
+/// Asks agents.
 pub struct Estimates {
     gateway: OnceLock<Arc<Gateway>>,
     within: Duration,
@@ -44,36 +44,57 @@ impl Estimates {
         late.contains_key(cluster)
     }
 
-    async fn of(&self, gateway: &Gateway, cluster: &str, requirements: Bytes) -> Result<i64, String> {
+    /// Asks one agent, unless it was too late a moment ago.
+    async fn of(&self, gateway: &Gateway, cluster: &str, question: ask::Question) -> Result<i64, String> {
         if self.is_late(cluster) {
             return Err("its agent did not answer in time a moment ago".to_owned());
         }
-        let question = ask::Question::RoomFor(RoomFor { requirements });
         let begun = Instant::now();
-        let answer = gateway.ask(cluster, question, self.within).await;
+        let answer = gateway.ask(cluster, question.clone(), self.within).await;
         if begun.elapsed() > self.within / 2 {
             self.late.lock().insert(cluster.to_owned(), Instant::now());
         }
-        match answer {
-            Ok(answer::Result::Room(room)) => Ok(room.replicas.into()),
-            Ok(_) => Err("its agent answered something else".to_owned()),
-            Err(error) => Err(error.to_string()),
+        use answer::Result as Said;
+        use ask::Question as Asked;
+        match (question, answer.map_err(|error| error.to_string())?) {
+            (Asked::RoomFor(_), Said::Room(Room { replicas }))
+            | (Asked::UnschedulableOf(_), Said::Unschedulable(Unschedulable { replicas })) => {
+                Ok(replicas.into())
+            }
+            _ => Err("its agent answered something else".to_owned()),
         }
+    }
+
+    /// Asks all of them at once.
+    async fn all(&self, clusters: &[&str], question: ask::Question) -> Answers {
+        let Some(gateway) = self.gateway.get() else { return Answers::new() };
+        let asked = clusters.iter().map(|cluster| {
+            let question = question.clone();
+            async move { ((*cluster).to_owned(), self.of(gateway, cluster, question).await) }
+        });
+        asked.collect::<FuturesUnordered<_>>().collect().await
     }
 }
 
 #[async_trait::async_trait]
 impl Estimator for Estimates {
     async fn room(&self, clusters: &[&str], requirements: Option<&ReplicaRequirements>) -> Answers {
-        let (Some(gateway), Ok(requirements)) = (self.gateway.get(), serde_json::to_vec(&requirements))
-        else {
-            return Answers::new();
-        };
-        let requirements = Bytes::from(requirements);
-        let asked = clusters.iter().map(|cluster| {
-            let requirements = requirements.clone();
-            async move { ((*cluster).to_owned(), self.of(gateway, cluster, requirements).await) }
+        let Ok(requirements) = serde_json::to_vec(&requirements) else { return Answers::new() };
+        let question = ask::Question::RoomFor(RoomFor { requirements: Bytes::from(requirements) });
+        self.all(clusters, question).await
+    }
+
+    async fn unschedulable(
+        &self,
+        clusters: &[&str],
+        workload: &ObjectReference,
+        longer_than: Duration,
+    ) -> Answers {
+        let question = ask::Question::UnschedulableOf(UnschedulableOf {
+            namespace: workload.namespace.clone(),
+            name: workload.name.clone(),
+            longer_than_seconds: longer_than.as_secs(),
         });
-        asked.collect::<FuturesUnordered<_>>().collect().await
+        self.all(clusters, question).await
     }
 }

@@ -11,6 +11,7 @@ use karmada_apiserver::connect::Connectors;
 use karmada_apiserver::fairness::Fairness;
 use karmada_apiserver::http::{ApiServer, STORE_CHECK, ServerOptions};
 use karmada_apiserver::request_metrics::RequestMetrics;
+use karmada_controllers::metrics::Metrics;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_registry::Registry;
 use karmada_schema::KUBERNETES_VERSION;
@@ -25,6 +26,7 @@ use crate::renewal::Renewal;
 pub(super) struct Shown {
     pub overview: Arc<Overview>,
     pub workqueues: Arc<Workqueues>,
+    pub controllers: Arc<Metrics>,
     pub renewal: Arc<Renewal>,
     pub started: jiff::Timestamp,
     pub encryption: Option<Arc<Encryption>>,
@@ -45,7 +47,7 @@ pub(super) fn api_server(
     url: &str,
     stop: &CancellationToken,
     Beside { audit, seats, aggregator, proxy }: Beside,
-    Shown { overview, workqueues, renewal, started, encryption }: Shown,
+    Shown { overview, workqueues, controllers, renewal, started, encryption }: Shown,
 ) -> Arc<ApiServer> {
     let options = ServerOptions {
         git_version: KUBERNETES_VERSION.to_owned(),
@@ -62,6 +64,7 @@ pub(super) fn api_server(
         let parts = [
             shown_requests.page(),
             workqueues.page(),
+            controllers.page(),
             overview.page(),
             renewal.page(),
             metrics::process(started),

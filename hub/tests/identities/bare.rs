@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::world::{HOUR, World};
+use crate::world::{HOUR, World, until};
 
 type Tls = TlsStream<TcpStream>;
 
@@ -88,6 +88,7 @@ async fn it_is_for_agents_and_for_their_own_cluster() {
     }
     // A key that was taken away opens nothing, and one whose cluster is gone neither.
     world.delete_cluster("north").await;
+    until("the cluster's end", || world.cluster("north").is_none()).await;
     let mut session = Session::over(connection(&world, Some(&north)).await);
     session.hello("north", "two").await;
     let said = session.first().await;

@@ -376,9 +376,10 @@ impl ResourceBinding {
 }
 
 impl BindingSpec {
-    /// Whether the template has replicas to place, so that capacity and division matter.
+    /// Whether the template has replicas to place, or several parts that have, so that capacity and division matter. One part alone is told by
+    /// the replicas.
     pub fn is_workload(&self) -> bool {
-        self.replicas > 0 || self.replica_requirements.is_some() || !self.components.is_empty()
+        self.replicas > 0 || self.replica_requirements.is_some() || self.components.len() > 1
     }
 
     /// How replicas are scheduled: all to every cluster where nothing is said.

@@ -113,6 +113,11 @@ pub mod annotations {
     pub const APPLIED_CLUSTER_OVERRIDES: &str = "policy.karmada.io/applied-cluster-overrides";
     /// On a binding of a lazy policy, or on its template while there is none: a digest of the template as people wrote it when the policy acted last.
     pub const LAZILY_SEEN: &str = "edge.karmada.io/lazily-seen";
+    /// On a template whose label [`super::labels::RETAIN_REPLICAS`] the hub set: name of the HorizontalPodAutoscaler for which it did.
+    pub const RETAIN_REPLICAS_BY: &str = "edge.karmada.io/retain-replicas-by";
+    /// On a PropagationPolicy or ClusterPropagationPolicy: how long an earlier group of its clusters must have been well before workloads return to
+    /// it from a later one, such as `10m`; without it they stay.
+    pub const FAILBACK_AFTER: &str = "edge.karmada.io/failback-after";
     /// A binding's dependencies, as JSON.
     pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
     /// On a Cluster: `true` where what the hub placed there stays when the Cluster is deleted.
@@ -165,6 +170,10 @@ pub mod eviction {
     pub const TAINT_UNTOLERATED: &str = "TaintUntolerated";
     /// Reason: the workload is unhealthy there.
     pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
+    /// Reason: an earlier group of clusters takes the workload back.
+    pub const FAILBACK: &str = "Failback";
+    /// Producer of evictions from the later group.
+    pub const FAILBACK_CONTROLLER: &str = "failback-controller";
     /// Producer of evictions for taints.
     pub const TAINT_MANAGER: &str = "TaintManager";
     /// Producer of evictions of unhealthy workloads that a ResourceBinding places.
@@ -283,6 +292,8 @@ pub mod events {
     pub const SCHEDULE_BINDING_SUCCEED: &str = "ScheduleBindingSucceed";
     /// The scheduler could not choose.
     pub const SCHEDULE_BINDING_FAILED: &str = "ScheduleBindingFailed";
+    /// A workload returns to an earlier group of its policy's clusters.
+    pub const FAILBACK: &str = "Failback";
     /// The descheduler moved replicas.
     pub const DESCHEDULE_BINDING_SUCCEED: &str = "DescheduleBindingSucceed";
     /// The descheduler failed.

@@ -35,7 +35,7 @@ impl Fleet {
         let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
         let lifecycle =
             LifecycleOptions { no_execute_eviction: true, purge_mode, ..LifecycleOptions::default() };
-        let options = LoopOptions { lifecycle };
+        let options = LoopOptions { lifecycle, ..LoopOptions::default() };
         let running = Running::over(&rig, options).await;
         let fleet = Fleet { rig, running };
         fleet.rest().await;

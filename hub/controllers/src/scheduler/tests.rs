@@ -154,6 +154,15 @@ impl Estimator for Told {
         self.asked.lock().push(clusters.join(","));
         self.answers.clone()
     }
+
+    async fn unschedulable(
+        &self,
+        _: &[&str],
+        _: &karmada_api::binding::ObjectReference,
+        _: std::time::Duration,
+    ) -> crate::estimator::Answers {
+        panic!("the scheduler does not ask this")
+    }
 }
 
 /// The summaries promise four in each; what the agents know of their nodes counts, and of who does not answer the summary does.
@@ -217,6 +226,15 @@ impl Estimator for Slow {
     ) -> crate::estimator::Answers {
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         clusters.iter().map(|cluster| ((*cluster).to_owned(), Ok(5))).collect()
+    }
+
+    async fn unschedulable(
+        &self,
+        _: &[&str],
+        _: &karmada_api::binding::ObjectReference,
+        _: std::time::Duration,
+    ) -> crate::estimator::Answers {
+        panic!("the scheduler does not ask this")
     }
 }
 

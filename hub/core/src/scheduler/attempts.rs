@@ -14,7 +14,7 @@ use karmada_api::policy::Placement;
 use super::assumptions::Assumed;
 use super::division::{self, Candidate, Division, DivisionError, Mode};
 use super::filter::{self, Unfit};
-use super::{Decision, Failure, Input, Outcome, Verdict, estimate, spread};
+use super::{Decision, Failure, Input, Outcome, Verdict, components, estimate, spread};
 
 /// How often one schedule asks whether a group means a cluster: 10,000 clusters and 50 groups, 100 clusters and 5,000.
 const MOST_LOOKS: usize = 500_000;
@@ -62,16 +62,19 @@ impl<'a> Seen<'a> {
             .and_then(|()| neighbours.apart(cluster.name(), already));
         let fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
         let taken = input.taken.get(cluster.name()).map(Vec::as_slice).unwrap_or_default();
-        let reckoned = if fits { free(binding, cluster, taken) } else { 0 };
+        let reckoned = if fits { free(binding, cluster, placement, taken) } else { 0 };
         let free = input.exact.get(cluster.name()).map_or(reckoned, |exact| reckoned.min(*exact));
         Seen { cluster, serves, others, free }
     }
 }
 
-/// The room for more replicas in a cluster, of which so much is taken.
-fn free(binding: &ResourceBinding, cluster: &Cluster, taken: &[Arc<Assumed>]) -> i64 {
+/// The room for more replicas, or sets of parts, in a cluster, of which so much is taken.
+fn free(binding: &ResourceBinding, cluster: &Cluster, placement: &Placement, taken: &[Arc<Assumed>]) -> i64 {
     if !binding.spec.is_workload() {
         return i64::from(i32::MAX);
+    }
+    if components::goes_by_sets(&binding.spec, placement) {
+        return components::max_sets(cluster, &binding.spec.components);
     }
     let room = estimate::max_beside(cluster, binding.spec.replica_requirements.as_ref(), taken);
     room.min(i64::from(i32::MAX))
@@ -204,9 +207,14 @@ impl Plan<'_> {
     ) -> Result<Vec<TargetCluster>, Failure> {
         let spec = &self.binding.spec;
         let replicas = i64::from(spec.replicas);
+        let wanted = if components::goes_by_sets(spec, self.placement) { 1 } else { replicas };
         spread::order(&mut candidates, &spec.clusters);
-        let selected = spread::select(&candidates, self.placement, replicas, &spec.clusters)
+        let selected = spread::select(&candidates, self.placement, wanted, &spec.clusters)
             .map_err(|error| Failure::Error(format!("failed to select clusters: {error}")))?;
+        if components::has_several(spec) {
+            let names = selected.iter().map(|candidate| candidate.cluster.name().to_owned()).collect();
+            return Ok(components::placed(spec, self.placement, names));
+        }
         let division = Division {
             candidates: &selected,
             replicas,

@@ -54,8 +54,22 @@ pub fn max_beside(
         return room(&[], &left, requirements);
     }
     let mut nodes = Nodes::of(models, counts);
-    taken.iter().flat_map(|assumed| &assumed.components).for_each(|part| nodes.take(part));
+    for part in taken.iter().flat_map(|assumed| &assumed.components) {
+        nodes.take(part);
+    }
     nodes.room(request).min(room(&[], &left, None))
+}
+
+/// How many whole sets of parts fit on a cluster's nodes, set after set on the first nodes that they fit on, `most` at most; none where the cluster
+/// does not tell its nodes by grades.
+pub(super) fn sets_by_grades(cluster: &Cluster, parts: &[Component], most: i64) -> Option<i64> {
+    let (models, summary) = (&cluster.spec.resource_models, cluster.status.resource_summary.as_ref()?);
+    if models.is_empty() || summary.allocatable_modelings.is_empty() {
+        return None;
+    }
+    let mut nodes = Nodes::of(models, &summary.allocatable_modelings);
+    let fits = |_: &i64| parts.iter().all(|part| nodes.take(part) == 0);
+    i64::try_from((0..most).take_while(fits).count()).ok()
 }
 
 /// Adds a part to what pods without a node ask for.
@@ -130,8 +144,8 @@ impl Nodes {
         Nodes(alike.collect())
     }
 
-    /// Puts the pods of a part on the first nodes that they fit on. What fits on none is left out.
-    fn take(&mut self, part: &Component) {
+    /// Puts the pods of a part on the first nodes that they fit on. How many fit on none: they are left out.
+    fn take(&mut self, part: &Component) -> i64 {
         let none = ResourceList::new();
         let request = part.replica_requirements.as_ref().map_or(&none, |wanted| &wanted.resource_request);
         let (mut pods, mut nodes) = (i64::from(part.replicas.max(0)), Vec::new());
@@ -152,6 +166,7 @@ impl Nodes {
         }
         nodes.retain(|alike| alike.count > 0);
         self.0 = nodes;
+        pods
     }
 
     /// How many replicas fit on all of them.

@@ -5,8 +5,8 @@ use karmada_api::cluster::Cluster;
 use karmada_api::policy::{ClusterAffinityTerm, Placement, ReplicaSchedulingType};
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, conditions, labels};
 
-use super::cluster_changes;
 use super::division::Mode;
+use super::{cluster_changes, components};
 
 /// What a binding asks of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,9 @@ fn placement_changed(binding: &ResourceBinding, placement: &Placement) -> bool {
 
 /// Whether what was placed is another number than what is wanted.
 fn replicas_changed(binding: &ResourceBinding, placement: &Placement) -> bool {
+    if components::has_several(&binding.spec) {
+        return components::changed(&binding.spec);
+    }
     let Some(strategy) = &placement.replica_scheduling else { return false };
     let targets = &binding.spec.clusters;
     let wanted = i64::from(binding.spec.replicas);

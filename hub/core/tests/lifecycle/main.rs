@@ -12,6 +12,7 @@ mod eviction;
 mod failover;
 mod quota;
 mod rebalancer;
+mod replicas;
 mod taints;
 
 use jiff::{SignedDuration, Timestamp};

@@ -1,12 +1,13 @@
 //! Which PropagationPolicies and ClusterPropagationPolicies may be stored.
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::labels::{label_key, validate_label_selector};
 use super::placement::validate_placement;
 use crate::object;
 use crate::policy::{FailoverBehavior, Preemption, PropagationSpec, PurgeMode, ResourceSelector, Suspension};
-use crate::strings::labels;
+use crate::strings::{annotations, labels};
 use karmada_field::FieldError;
 
 /// What is wrong with a policy of either kind; `old` is the stored one on update.
@@ -16,10 +17,20 @@ pub fn validate_propagation_policy(new: &Value, old: Option<&Value>) -> Vec<Fiel
         Err(errors) => return errors,
     };
     let mut errors = validate_spec(&spec, object::namespace(new));
+    errors.extend(validate_failback(new));
     if let Some(old) = old {
         errors.extend(validate_unchanged(new, old));
     }
     errors
+}
+
+/// How long workloads wait before they return to an earlier group of clusters.
+fn validate_failback(new: &Value) -> Option<FieldError> {
+    let text = object::annotation(new, annotations::FAILBACK_AFTER)?;
+    let window: Option<SignedDuration> = text.parse().ok();
+    let path = format!("metadata.annotations[{}]", annotations::FAILBACK_AFTER);
+    let words = "must be a duration that is not negative, such as 90s, 10m or 1h";
+    window.is_none_or(|window| window.is_negative()).then(|| FieldError::invalid(&path, text, words))
 }
 
 fn validate_spec(spec: &PropagationSpec, namespace: &str) -> Vec<FieldError> {

@@ -1,0 +1,143 @@
+//! Descheduler: replicas that found no node in their cluster for a while are given up there; the scheduler places them anew.
+//!
+//! In: bindings of Deployments that are divided by room, with what their clusters report; what the agents say of the replicas that wait for a
+//! node. Out: `spec.clusters` with fewer replicas. Each binding is looked at once in an interval: what was given up takes a while to leave its
+//! cluster, and is not to be given up twice. When it was looked at last is kept in memory: a hub that starts anew waits for one interval.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karmada_api::binding::{ResourceBinding, TargetCluster};
+use karmada_api::strings::events;
+use karmada_core::descheduler::{self, Unschedulable};
+use parking_lot::Mutex;
+
+use crate::estimator::Estimator;
+use crate::events::{EventType, Reference};
+use crate::fetch::{self, kinds};
+use crate::graceful_eviction::again;
+use crate::port::{Api, Key};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::Shared;
+
+const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
+
+/// How often it looks, and at what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descheduling {
+    /// A binding is looked at this often.
+    pub interval: SignedDuration,
+    /// Replicas are given up that wait for a node for longer than this.
+    pub threshold: Duration,
+}
+
+/// The controller.
+pub struct Descheduler {
+    shared: Arc<Shared>,
+    estimator: Arc<dyn Estimator>,
+    options: Descheduling,
+    /// When each binding was looked at, or first seen.
+    looked: Mutex<BTreeMap<Key, Timestamp>>,
+}
+
+impl Descheduler {
+    /// One that asks this estimator.
+    pub fn new(shared: Arc<Shared>, estimator: Arc<dyn Estimator>, options: Descheduling) -> Arc<Self> {
+        Arc::new(Descheduler { shared, estimator, options, looked: Mutex::default() })
+    }
+
+    /// What wakes this controller: a binding that is new or placed otherwise; from then on it waits for the clock.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own(BINDING.0, BINDING.1).but_status()]
+    }
+
+    /// How long the binding is still left alone.
+    fn rests(&self, key: &Key, now: Timestamp) -> SignedDuration {
+        let since = *self.looked.lock().entry(key.clone()).or_insert(now);
+        // A clock that was set back makes nobody wait for more than one interval.
+        self.options.interval - now.duration_since(since).max(SignedDuration::ZERO)
+    }
+
+    /// What the agents say of the binding's replicas; of who does not answer nothing is known.
+    async fn unschedulable(&self, binding: &ResourceBinding) -> Unschedulable {
+        let asked = descheduler::asked(binding);
+        if asked.is_empty() {
+            return Unschedulable::new();
+        }
+        let workload = &binding.spec.resource;
+        let answers = self.estimator.unschedulable(&asked, workload, self.options.threshold).await;
+        let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {
+            Ok(replicas) => Some((cluster, replicas)),
+            Err(why) => {
+                tracing::debug!(cluster, why, "whether replicas wait for a node there is not known");
+                None
+            }
+        });
+        said.collect()
+    }
+
+    fn tell(&self, binding: &ResourceBinding, came: Result<&[TargetCluster], &str>) {
+        let (kind, reason, message) = match came {
+            Ok(before) => (
+                EventType::Normal,
+                events::DESCHEDULE_BINDING_SUCCEED,
+                given_up(before, &binding.spec.clusters),
+            ),
+            Err(why) => (EventType::Warning, events::DESCHEDULE_BINDING_FAILED, why.to_owned()),
+        };
+        for about in [Reference::of_binding(binding), Reference::of_template(binding)] {
+            self.shared.recorder.record(&about, kind, reason, &message);
+        }
+    }
+}
+
+/// What was given up, in words.
+fn given_up(before: &[TargetCluster], after: &[TargetCluster]) -> String {
+    let fewer = before.iter().zip(after).filter(|(before, after)| before.replicas != after.replicas);
+    let words = fewer.map(|(before, after)| {
+        format!("{}: {} of {}", before.name, before.replicas - after.replicas, before.replicas)
+    });
+    format!("gave up replicas that find no node ({})", words.collect::<Vec<_>>().join(", "))
+}
+
+#[async_trait::async_trait]
+impl Controller for Descheduler {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "descheduler"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let (api, now): (&dyn Api, _) = (&*self.shared.api, (self.shared.clock)());
+        let resource = kinds::bindings(api, &key.namespace)?;
+        let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
+        let Some(mut binding) = found.filter(descheduler::could_consider) else {
+            self.looked.lock().remove(key);
+            return Ok(Action::Done);
+        };
+        let rests = self.rests(key, now);
+        if rests.is_positive() {
+            return Ok(again(rests));
+        }
+        if descheduler::considers(&binding) {
+            let unschedulable = self.unschedulable(&binding).await;
+            if let Some(wanted) = descheduler::deschedule(&binding, &unschedulable) {
+                let before = std::mem::replace(&mut binding.spec.clusters, wanted);
+                let written = api.update(&resource, fetch::to_value(&binding)?).await;
+                match &written {
+                    Ok(_) => self.tell(&binding, Ok(&before)),
+                    Err(error) => self.tell(&binding, Err(&error.to_string())),
+                }
+                written?;
+            }
+        }
+        self.looked.lock().insert(key.clone(), now);
+        Ok(again(self.options.interval))
+    }
+}
+
+#[cfg(test)]
+mod tests;

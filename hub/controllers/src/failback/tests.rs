@@ -1,0 +1,138 @@
+//! Returning to an earlier group, over the port in memory.
+
+use karmada_core::gates::FeatureGates;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::port::fake::FakeApi;
+use crate::rig::{self, CLUSTER_API, POLICY_API, Rig, key};
+
+/// A ConfigMap that is in the second of two groups; the first one's cluster is ready since this time.
+fn objects(after: &Value, ready_since: &str) -> Vec<Value> {
+    let mut objects: Vec<Value> =
+        ["near", "far"].into_iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+    objects[0]["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_since);
+    let groups = json!({"clusterAffinities": [
+        {"affinityName": "first", "clusterNames": ["near"]}, {"affinityName": "second", "clusterNames": ["far"]}]});
+    objects.push(json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default", "annotations": after},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}], "placement": groups}}));
+    let mut binding = rig::binding("web", &groups, &["far"]);
+    binding["metadata"]["annotations"] = json!({"propagationpolicy.karmada.io/namespace": "default",
+        "propagationpolicy.karmada.io/name": "p", "policy.karmada.io/applied-placement": groups.to_string()});
+    binding["status"] = json!({"schedulerObservedGeneration": 1, "schedulerObservingAffinityName": "second",
+        "lastScheduledTime": "2026-05-01T11:00:00Z",
+        "conditions": [{"type": "Scheduled", "status": "True", "reason": "Success", "message": "", "lastTransitionTime": "2026-05-01T11:00:00Z"}]});
+    objects.push(binding);
+    objects
+}
+
+fn after(window: &str) -> Value {
+    json!({"edge.karmada.io/failback-after": window})
+}
+
+async fn at(api: &Arc<FakeApi>, minute: u32) -> Rig {
+    Rig::started(api.clone(), &format!("2026-05-01T12:{minute:02}:00Z"), FeatureGates::default()).await
+}
+
+/// One look at each of these minutes after noon, by one controller.
+async fn looks(api: &Arc<FakeApi>, minutes: &[u32]) -> Action {
+    let mut wanted = BTreeMap::new();
+    let mut came = Action::Done;
+    for minute in minutes {
+        let rig = at(api, *minute).await;
+        let turns = Mutex::new(Lane::new(std::time::Duration::ZERO));
+        let failback = Failback {
+            shared: rig.shared.clone(),
+            started: Instant::now(),
+            turns,
+            wanted: Mutex::new(wanted),
+        };
+        came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
+        wanted = failback.wanted.lock().clone();
+        rig.quiet().await;
+    }
+    came
+}
+
+fn spec(api: &FakeApi) -> Value {
+    api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap()["spec"].clone()
+}
+
+const LONG_AGO: &str = "2026-01-01T00:00:00Z";
+
+#[tokio::test(start_paused = true)]
+async fn it_returns_once_the_earlier_group_was_well_for_long_enough() {
+    let api = Rig::new(objects(&after("10m"), LONG_AGO)).await.api;
+    assert_eq!(looks(&api, &[0, 5, 9]).await, again(LOOK));
+    assert_eq!(api.writes(), 0, "not before its time");
+    assert_eq!(looks(&api, &[0, 10]).await, Action::Done);
+    let spec = spec(&api);
+    assert_eq!(spec["clusters"], json!([{"name": "near"}]));
+    assert_eq!(spec["gracefulEvictionTasks"][0]["fromCluster"], "far");
+    let writes = api.writes();
+    looks(&api, &[20, 30, 40]).await;
+    assert_eq!(api.writes(), writes, "it is under way");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_policys_word_it_stays() {
+    for notes in [json!({}), after("soon"), after("-5m")] {
+        let api = Rig::new(objects(&notes, LONG_AGO)).await.api;
+        assert_eq!(looks(&api, &[0, 30, 59]).await, again(LOOK), "{notes}");
+        assert_eq!(api.writes(), 0, "{notes}");
+    }
+}
+
+/// Between two looks it was away: it is ready for five minutes now.
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_no_look_saw_counts() {
+    let api = Rig::new(objects(&after("10m"), "2026-05-01T12:15:00Z")).await.api;
+    assert_eq!(looks(&api, &[0, 20]).await, again(LOOK));
+    assert_eq!(api.writes(), 0);
+    assert_eq!(looks(&api, &[0, 25]).await, Action::Done);
+}
+
+/// A taint keeps it away, and has the count begin anew.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_does_not_take_it_meanwhile_is_watched_anew() {
+    let api = Rig::new(objects(&after("10m"), LONG_AGO)).await.api;
+    let taint = async |taints: Value| {
+        let rig = at(&api, 0).await;
+        rig.edit((CLUSTER_API, "Cluster"), &key("", "near"), |cluster| cluster["spec"]["taints"] = taints)
+            .await;
+    };
+    taint(json!([{"key": "k", "effect": "NoSchedule"}])).await;
+    let writes = api.writes();
+    assert_eq!(looks(&api, &[0, 30]).await, again(LOOK));
+    let shared = at(&api, 30).await;
+    let failback = Failback::new(shared.shared.clone(), 1.0);
+    failback.wanted.lock().insert(key("default", "web-configmap"), "2026-05-01T12:00:00Z".parse().unwrap());
+    failback.reconcile(&key("default", "web-configmap")).await.unwrap();
+    assert!(failback.wanted.lock().is_empty());
+    assert_eq!(api.writes(), writes);
+    taint(json!([])).await;
+    assert_eq!(looks(&api, &[31, 42]).await, Action::Done);
+    assert_eq!(spec(&api)["clusters"], json!([{"name": "near"}]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_take_turns() {
+    let rig = Rig::new(objects(&after("0s"), LONG_AGO)).await;
+    let failback = Failback::new(rig.shared.clone(), 0.5);
+    assert_eq!(failback.turns.lock().ask(&key("default", "another"), failback.started.elapsed()), None);
+    let came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
+    assert_eq!(came, Action::RequeueAfter(std::time::Duration::from_secs(2)));
+    assert_eq!(rig.api.writes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_without_groups_wakes_nobody() {
+    let api = Rig::new([rig::binding("web", &json!({}), &["far"])]).await.api;
+    let bindings = api.resource_of(BINDING_API, "ResourceBinding").unwrap();
+    let seen = api.get(&bindings, "default", "web-configmap").await.unwrap();
+    assert_eq!(is_in_a_group(&Change::Applied(seen)), []);
+    let api = Rig::new(objects(&json!({}), LONG_AGO)).await.api;
+    let seen = api.get(&bindings, "default", "web-configmap").await.unwrap();
+    assert_eq!(is_in_a_group(&Change::Applied(seen)).len(), 1);
+}

@@ -1,0 +1,228 @@
+//! How the controllers' work fares, by the names of Karmada's metrics, so that its dashboards and alerts hold here too.
+//!
+//! In: what was done, how it went, how long it took. Out: lines for `/metrics`. There are as many as there are rows here and ways that they can end.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// A template is claimed by its policy.
+    ApplyPolicy,
+    /// A policy takes a template from another.
+    Preemption,
+    /// A binding is scheduled because something else than its replicas changed.
+    ReconcileSchedule,
+    /// A binding is scheduled because its replicas changed.
+    ScaleSchedule,
+    /// Works are made of a binding.
+    SyncWork,
+    /// The rules of a CronFederatedHPA are looked at.
+    CronFederatedHpa,
+}
+
+/// A family of lines: its name, what it tells, its label beside `result` as it is written, and the measures behind it.
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    measures: &'static [(Measure, &'static str)],
+}
+
+const SCHEDULES: &[(Measure, &str)] = &[
+    (Measure::ReconcileSchedule, ",schedule_type=\"ReconcileSchedule\""),
+    (Measure::ScaleSchedule, ",schedule_type=\"ScaleSchedule\""),
+];
+
+const COUNTERS: &[Family] = &[
+    Family {
+        name: "karmada_scheduler_schedule_attempts_total",
+        help: "Bindings that were scheduled, and how that went.",
+        measures: SCHEDULES,
+    },
+    Family {
+        name: "policy_apply_attempts_total",
+        help: "Templates that were claimed by their policies, and how that went.",
+        measures: &[(Measure::ApplyPolicy, "")],
+    },
+    Family {
+        name: "policy_preemption_total",
+        help: "Templates that a policy took from another, and how that went.",
+        measures: &[(Measure::Preemption, "")],
+    },
+];
+
+const HISTOGRAMS: &[Family] = &[
+    Family {
+        name: "karmada_scheduler_e2e_scheduling_duration_seconds",
+        help: "How long bindings took to be scheduled, writes included.",
+        measures: SCHEDULES,
+    },
+    Family {
+        name: "resource_apply_policy_duration_seconds",
+        help: "How long templates took to be claimed by their policies.",
+        measures: &[(Measure::ApplyPolicy, "")],
+    },
+    Family {
+        name: "binding_sync_work_duration_seconds",
+        help: "How long the Works of bindings took to be made.",
+        measures: &[(Measure::SyncWork, "")],
+    },
+    Family {
+        name: "cronfederatedhpa_process_duration_seconds",
+        help: "How long CronFederatedHPAs took to be looked at.",
+        measures: &[(Measure::CronFederatedHpa, "")],
+    },
+];
+
+/// Upper ends of the buckets: 1 ms, and twice as much eleven times.
+const BUCKETS: usize = 12;
+
+fn ends() -> impl Iterator<Item = f64> {
+    std::iter::successors(Some(0.001), |end| Some(end * 2.0)).take(BUCKETS)
+}
+
+/// How often something was done, and how long it took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Durations {
+    /// Of each bucket alone.
+    buckets: [u64; BUCKETS],
+    count: u64,
+    seconds: f64,
+}
+
+impl Durations {
+    fn note(&mut self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        if let Some(at) = ends().position(|end| seconds <= end) {
+            self.buckets[at] += 1;
+        }
+        self.count += 1;
+        self.seconds += seconds;
+    }
+}
+
+/// How something went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Went {
+    Error,
+    Success,
+}
+
+impl Went {
+    fn word(self) -> &'static str {
+        match self {
+            Went::Error => "error",
+            Went::Success => "success",
+        }
+    }
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct Metrics(Mutex<BTreeMap<(Measure, Went), Durations>>);
+
+impl Metrics {
+    /// Notes how something went and how long it took.
+    pub fn note(&self, measure: Measure, succeeded: bool, took: Duration) {
+        let went = if succeeded { Went::Success } else { Went::Error };
+        self.0.lock().entry((measure, went)).or_default().note(took);
+    }
+
+    /// Does something, and notes it.
+    pub async fn timed<T, E>(
+        &self,
+        measure: Measure,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let begun = Instant::now();
+        let came = work.await;
+        self.note(measure, came.is_ok(), begun.elapsed());
+        came
+    }
+
+    /// The lines.
+    pub fn page(&self) -> String {
+        let noted = self.0.lock().clone();
+        let mut out = String::new();
+        let lines = |family: &Family| -> Vec<(String, Durations)> {
+            let of = |(measure, label): &(Measure, &str)| {
+                let of_measure = noted.iter().filter(|((noted, _), _)| noted == measure);
+                let line = |((_, went), durations): (&(Measure, Went), &Durations)| {
+                    (format!("result=\"{}\"{label}", went.word()), *durations)
+                };
+                of_measure.map(line).collect::<Vec<_>>()
+            };
+            family.measures.iter().flat_map(of).collect()
+        };
+        for family in COUNTERS {
+            let Family { name, help, .. } = family;
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
+            for (labels, durations) in lines(family) {
+                let _ = writeln!(out, "{name}{{{labels}}} {}", durations.count);
+            }
+        }
+        for family in HISTOGRAMS {
+            let Family { name, help, .. } = family;
+            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+            for (labels, durations) in lines(family) {
+                histogram(&mut out, name, &labels, &durations);
+            }
+        }
+        out
+    }
+}
+
+fn histogram(out: &mut String, name: &str, labels: &str, durations: &Durations) {
+    let mut sum = 0;
+    for (end, count) in ends().zip(durations.buckets) {
+        sum += count;
+        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {sum}");
+    }
+    let Durations { count, seconds, .. } = durations;
+    let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
+    let _ = writeln!(out, "{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {count}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_counted_by_how_it_went_and_how_long_it_took() {
+        let metrics = Metrics::default();
+        for (succeeded, millis) in [(true, 1), (true, 3), (false, 10_000)] {
+            metrics.note(Measure::ScaleSchedule, succeeded, Duration::from_millis(millis));
+        }
+        let page = metrics.page();
+        for line in [
+            "karmada_scheduler_schedule_attempts_total{result=\"success\",schedule_type=\"ScaleSchedule\"} 2",
+            "karmada_scheduler_schedule_attempts_total{result=\"error\",schedule_type=\"ScaleSchedule\"} 1",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"success\",schedule_type=\"ScaleSchedule\",le=\"0.001\"} 1",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"success\",schedule_type=\"ScaleSchedule\",le=\"0.004\"} 2",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"error\",schedule_type=\"ScaleSchedule\",le=\"2.048\"} 0",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"error\",schedule_type=\"ScaleSchedule\",le=\"+Inf\"} 1",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_sum{result=\"error\",schedule_type=\"ScaleSchedule\"} 10",
+            "# TYPE binding_sync_work_duration_seconds histogram",
+        ] {
+            assert!(page.lines().any(|there| there == line), "{line}\n{page}");
+        }
+        assert!(!page.contains("ReconcileSchedule"), "what never was has no lines");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_is_an_error_and_comes_back() {
+        let metrics = Metrics::default();
+        let fails = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Err::<(), _>("no")
+        };
+        assert_eq!(metrics.timed(Measure::SyncWork, fails).await, Err("no"));
+        assert!(metrics.page().contains("binding_sync_work_duration_seconds_sum{result=\"error\"} 1\n"));
+    }
+}

@@ -1,0 +1,83 @@
+//! Replicas that found no node in their cluster for a while are given up there, so that the scheduler places them where there is room.
+//!
+//! In: a binding as it is placed; how many of its replicas each cluster's agent says are unschedulable. Out: which agents are to be asked, and
+//! the binding's clusters with fewer replicas. The scheduler then finds fewer placed than wanted, and places the rest.
+
+use std::collections::BTreeMap;
+
+use karmada_api::binding::{ResourceBinding, TargetCluster};
+use karmada_api::policy::{ReplicaDivisionPreference, ReplicaSchedulingType};
+
+/// Unschedulable replicas by cluster, where its agent said so.
+pub type Unschedulable = BTreeMap<String, i64>;
+
+/// Whether a binding's replicas are given up where they find no room: those of Deployments that are divided by room. What a person placed by
+/// fixed weights stays where it was placed. While the scheduler has not yet seen the binding as it is, nothing is given up.
+pub fn considers(binding: &ResourceBinding) -> bool {
+    could_consider(binding) && is_scheduled(binding)
+}
+
+/// Whether that can come to be without a change of the binding's spec.
+pub fn could_consider(binding: &ResourceBinding) -> bool {
+    let resource = &binding.spec.resource;
+    let is_deployment = (resource.api_version.as_str(), resource.kind.as_str()) == ("apps/v1", "Deployment");
+    is_deployment && binding.metadata.deletion_timestamp.is_none() && is_divided_by_room(binding)
+}
+
+fn is_divided_by_room(binding: &ResourceBinding) -> bool {
+    let placement = binding.spec.placement.as_ref();
+    let Some(strategy) = placement.and_then(|placement| placement.replica_scheduling.as_ref()) else {
+        return false;
+    };
+    let weights = strategy.weight_preference.as_ref();
+    binding.spec.replica_scheduling_type() == ReplicaSchedulingType::Divided
+        && match strategy.replica_division_preference {
+            Some(ReplicaDivisionPreference::Aggregated) => true,
+            Some(ReplicaDivisionPreference::Weighted) => {
+                weights.is_some_and(|weights| weights.dynamic_weight.is_some())
+            }
+            None => false,
+        }
+}
+
+fn is_scheduled(binding: &ResourceBinding) -> bool {
+    let is_seen = binding
+        .metadata
+        .generation
+        .is_none_or(|generation| generation == binding.status.scheduler_observed_generation);
+    let is_suspended =
+        binding.spec.suspension.as_ref().is_some_and(|suspension| suspension.scheduling == Some(true));
+    is_seen && !is_suspended
+}
+
+/// The clusters whose agents are to be asked, in the order of the binding: those in which fewer replicas are ready than placed, and those of
+/// which that is not known.
+pub fn asked(binding: &ResourceBinding) -> Vec<&str> {
+    let lacks = |target: &&TargetCluster| {
+        ready(binding, &target.name).is_none_or(|ready| ready < target.replicas.into())
+    };
+    binding.spec.clusters.iter().filter(lacks).map(|target| target.name.as_str()).collect()
+}
+
+/// The ready replicas that a cluster reported.
+fn ready(binding: &ResourceBinding, cluster: &str) -> Option<i64> {
+    let item = binding.status.aggregated_status.iter().find(|item| item.cluster_name == cluster)?;
+    item.status.as_ref()?["readyReplicas"].as_i64()
+}
+
+/// The binding's clusters as they are to be; none where nothing is given up. Never fewer replicas stay than are ready; an answer that gives up
+/// more than were placed was of another number of replicas, and is not acted on.
+pub fn deschedule(binding: &ResourceBinding, unschedulable: &Unschedulable) -> Option<Vec<TargetCluster>> {
+    let asked = asked(binding);
+    let mut wanted = binding.spec.clusters.clone();
+    for target in wanted.iter_mut().filter(|target| asked.contains(&target.name.as_str())) {
+        let given_up = unschedulable.get(&target.name).copied().unwrap_or(0);
+        let placed = i64::from(target.replicas);
+        if given_up <= 0 || given_up > placed {
+            continue;
+        }
+        let stay = (placed - given_up).max(ready(binding, &target.name).unwrap_or(0)).min(placed);
+        target.replicas = i32::try_from(stay).unwrap_or(target.replicas);
+    }
+    (wanted != binding.spec.clusters).then_some(wanted)
+}
