@@ -1,5 +1,6 @@
 //! What the hub asks of a real agent, and what it tells beside Works: room, tunnels, documents.
 
+use karmada_agent::member::Member as _;
 use karmada_gateway::session::Document;
 use karmada_gateway::{AskError, TunnelError};
 use karmada_proto::v1::{

@@ -136,6 +136,7 @@ impl Agent {
             seed: sources.random(),
             rungs: if self.life.is_multiple_of(3) { Rungs::Grpc } else { self.rungs },
             sources,
+            member: member.clone(),
             tunnels: Arc::new(Tunnels::new(member.clone(), Allowed::default())),
         };
         let (all, log, name) = (shared.clone(), self.log.clone(), self.name.clone());
