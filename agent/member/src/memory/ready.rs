@@ -23,10 +23,18 @@ pub(super) fn ready_status(object: &Value) -> Option<Value> {
             "numberReady": 1, "numberAvailable": 1, "updatedNumberScheduled": 1, "numberMisscheduled": 0,
         }),
         "Job" => json!({"succeeded": 1, "conditions": [condition("Complete", "CompletionsReached")]}),
+        // What was made without a node waits for one: there is no scheduler here.
+        "Pod" if waits_for_a_node(object) => return None,
         "Pod" => json!({"phase": "Running", "conditions": [condition("Ready", "")]}),
         "Namespace" => json!({"phase": "Active"}),
         "PersistentVolumeClaim" => json!({"phase": "Bound"}),
         "Service" => json!({"loadBalancer": {}}),
         _ => return None,
     })
+}
+
+fn waits_for_a_node(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let waits = |condition: &Value| condition["type"] == "PodScheduled" && condition["status"] == "False";
+    conditions.is_some_and(|conditions| conditions.iter().any(waits))
 }
