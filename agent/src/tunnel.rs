@@ -93,14 +93,14 @@ impl Tunnels {
         let hello = TunnelHello { id, window: WINDOW };
         let _ = out.try_send(frame::tunnel(tunnel_frame::Body::Hello(hello)));
         let called = tokio::time::timeout(FIRST, client.tunnel(ReceiverStream::new(frames))).await;
-        let called = called
-            .map_err(|_| "the hub did not take it in 30 s".to_owned())
-            .and_then(|called| called.map_err(|status| one_line(status.message())));
-        let mut inbound = match called {
+        let late = |_| tonic::Status::deadline_exceeded("the hub did not take it in 30 s");
+        let mut inbound = match called.map_err(late).flatten() {
             Ok(called) => called.into_inner(),
-            Err(why) => {
-                hub.is_lost(&connection).await;
-                return Err(why);
+            Err(status) => {
+                if !is_refused(&status) {
+                    hub.is_lost(&connection).await;
+                }
+                return Err(one_line(status.message()));
             }
         };
         let first = tokio::time::timeout(FIRST, inbound.message()).await;
@@ -172,6 +172,12 @@ impl Tunnels {
             }
         }
     }
+}
+
+/// Whether the hub itself said no. Over the same connection it may take the next: who asked may be gone by now.
+fn is_refused(status: &tonic::Status) -> bool {
+    use tonic::Code::{PermissionDenied, ResourceExhausted, Unauthenticated};
+    matches!(status.code(), PermissionDenied | ResourceExhausted | Unauthenticated)
 }
 
 /// The request's body, where it has one; what the hub says stays for the protocol that the connection may become.
