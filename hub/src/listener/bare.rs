@@ -5,8 +5,8 @@
 
 use karmada_bare::{Incoming, Limits, Outgoing};
 use karmada_gateway::connection::{Caller, carry};
-use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::v1::{AgentFrame, HubFrame};
+use karmada_proto::{MESSAGE_LIMIT, frame};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::agents::HELLO_LIMIT;
@@ -29,7 +29,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Received<
     };
     let _busy = place.begin();
     let (reads, writes) = tokio::io::split(stream);
-    let frames: Incoming<_, AgentFrame> = Incoming::new(reads, LIMITS);
+    let frames: Incoming<_, AgentFrame> = Incoming::new(reads, LIMITS).only(frame::is_bounded);
     let out: Outgoing<_, HubFrame> = Outgoing::new(writes);
     let caller = Caller { peer, from: Some(from.0), pulse, transport: TRANSPORT };
     tokio::select! {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{SinkExt as _, StreamExt as _};
 use karmada_bare::{ALPN, Broken, Incoming, Limits, Outgoing};
 use karmada_certs::{ClientKey, KeyedCertificate, client_config};
-use karmada_proto::v1::{AgentFrame, CloseCode, Hello, HubFrame, agent_frame, hub_frame};
+use karmada_proto::v1::{AgentFrame, CloseCode, Hello, HubFrame, Ping, Row, Rows, agent_frame, hub_frame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -126,4 +126,31 @@ async fn one_key_has_few() {
         open += usize::from(quiet);
     }
     assert!((1..=4).contains(&open), "{open} of 12 are open");
+}
+
+/// A frame that is mostly the beginnings of things: two bytes each, and a hundred where they are decoded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_of_many_parts_ends_it() {
+    let world = World::start().await;
+    let north = agent(&world, "north").await;
+    let rows = || agent_frame::Body::Rows(Rows { rows: vec![Row::default(); 200_000], ..Rows::default() });
+    let ping = || agent_frame::Body::Ping(Ping { seq: 7, next_ms: 1000, ..Ping::default() });
+    let is_answer = |body: &hub_frame::Body| matches!(body, hub_frame::Body::Pong(pong) if pong.seq == 7);
+    let mut bare = Session::over(connection(&world, Some(&north)).await);
+    bare.hello("north", "one").await;
+    assert_eq!(bare.first().await, "welcome");
+    for body in [rows(), ping()] {
+        let _ = bare.outgoing.send(karmada_proto::frame::agent(body)).await;
+    }
+    while let Some(Ok(frame)) = bare.next().await {
+        assert!(!frame.body.as_ref().is_some_and(is_answer), "it goes on");
+    }
+    let mut grpc = world.connect(&north, "north").await;
+    grpc.welcomed().await;
+    for body in [rows(), ping()] {
+        grpc.say(body).await;
+    }
+    while let Some(body) = grpc.next().await {
+        assert!(!is_answer(&body), "it goes on over gRPC");
+    }
 }
