@@ -8,7 +8,7 @@ use karmada_bare::{ALPN, Broken, Incoming, Limits, Outgoing};
 use karmada_certs::{ClientKey, KeyedCertificate, client_config};
 use karmada_proto::v1::{AgentFrame, CloseCode, Hello, HubFrame, Ping, Row, Rows, agent_frame, hub_frame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 
 use crate::world::{HOUR, World};
@@ -17,9 +17,12 @@ type Tls = TlsStream<TcpStream>;
 
 /// A connection that speaks frames.
 async fn connection(world: &World, identity: Option<&KeyedCertificate>) -> Tls {
+    over(TcpStream::connect(world.hub.address).await.unwrap(), world, identity).await
+}
+
+async fn over(tcp: TcpStream, world: &World, identity: Option<&KeyedCertificate>) -> Tls {
     let mut config = client_config(&world.trust(), identity).unwrap();
     config.alpn_protocols = vec![ALPN.to_vec()];
-    let tcp = TcpStream::connect(world.hub.address).await.unwrap();
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let tls = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap();
     assert_eq!(tls.get_ref().1.alpn_protocol(), Some(ALPN));
@@ -153,4 +156,37 @@ async fn a_frame_of_many_parts_ends_it() {
     while let Some(body) = grpc.next().await {
         assert!(!is_answer(&body), "it goes on over gRPC");
     }
+}
+
+/// What ends a session is said last, and behind all that a slow link has not carried yet: it arrives, though the agent says something more meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_slow_hears_why_it_ends() {
+    let world = World::start().await;
+    let north = agent(&world, "north").await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 << 10).unwrap();
+    let tcp = socket.connect(world.hub.address).await.unwrap();
+    let mut session = Session::over(over(tcp, &world, Some(&north)).await);
+    session.hello("north", "one").await;
+    assert_eq!(session.first().await, "welcome");
+    // It asks, and does not take what it is answered, until the hub listens no more.
+    let mut asks = 0;
+    loop {
+        let ping = agent_frame::Body::Ping(Ping { seq: asks, next_ms: 60_000, ..Ping::default() });
+        let sent = session.outgoing.send(karmada_proto::frame::agent(ping));
+        match tokio::time::timeout(Duration::from_millis(500), sent).await {
+            Ok(sent) => sent.unwrap(),
+            Err(_) => break,
+        }
+        asks += 1;
+    }
+    world.delete_cluster("north").await;
+    let closed = loop {
+        match session.next().await {
+            Some(Ok(HubFrame { body: Some(hub_frame::Body::Close(close)), .. })) => break Some(close.code()),
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => break None,
+        }
+    };
+    assert_eq!(closed, Some(CloseCode::Unregistered), "after {asks} pings");
 }

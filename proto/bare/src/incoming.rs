@@ -52,6 +52,11 @@ impl<R, M> Incoming<R, M> {
     pub fn only(self, may_be: fn(&[u8]) -> bool) -> Self {
         Self { may_be, ..self }
     }
+
+    /// The connection, with what was not read yet.
+    pub fn into_inner(self) -> R {
+        self.io
+    }
 }
 
 impl<R: AsyncRead + Unpin, M: Message + Default> Incoming<R, M> {
