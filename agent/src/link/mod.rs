@@ -42,6 +42,8 @@ use crate::tunnel::Tunnels;
 const OUTBOUND: usize = 4;
 /// Frames taken before what they bring is committed: one fsync for all of them.
 const BATCH: usize = 64;
+/// The same in bytes of bodies, as they are unpacked: what is paid for is what came, and may become ten thousand times as much.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// Between two times at which what the hub was told is kept: what comes in between is told once more after a crash.
 const KEEP_TOLD: Duration = Duration::from_secs(30);
@@ -346,7 +348,7 @@ fn receive<S>(
             None => return session.lost("the hub ended the stream".into()),
             Some(Err(why)) => return session.lost(format!("the stream broke: {why}")),
         }
-        if taken == BATCH || !session.listens() {
+        if taken == BATCH || !session.listens() || session.uncommitted() >= BATCH_BYTES {
             return;
         }
         let Some(next) = inbound.next().now_or_never() else { return };
