@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, UPGRADE};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, CONTENT_LENGTH, Entry, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, StreamBody};
 use hyper::body::Frame;
 use hyper::upgrade::OnUpgrade;
@@ -93,14 +93,14 @@ impl Tunnels {
         let hello = TunnelHello { id, window: WINDOW };
         let _ = out.try_send(frame::tunnel(tunnel_frame::Body::Hello(hello)));
         let called = tokio::time::timeout(FIRST, client.tunnel(ReceiverStream::new(frames))).await;
-        let called = called
-            .map_err(|_| "the hub did not take it in 30 s".to_owned())
-            .and_then(|called| called.map_err(|status| one_line(status.message())));
-        let mut inbound = match called {
+        let late = |_| tonic::Status::deadline_exceeded("the hub did not take it in 30 s");
+        let mut inbound = match called.map_err(late).flatten() {
             Ok(called) => called.into_inner(),
-            Err(why) => {
-                hub.is_lost(&connection).await;
-                return Err(why);
+            Err(status) => {
+                if !is_refused(&status) {
+                    hub.is_lost(&connection).await;
+                }
+                return Err(one_line(status.message()));
             }
         };
         let first = tokio::time::timeout(FIRST, inbound.message()).await;
@@ -174,6 +174,12 @@ impl Tunnels {
     }
 }
 
+/// Whether the hub itself said no. Over the same connection it may take the next: who asked may be gone by now.
+fn is_refused(status: &tonic::Status) -> bool {
+    use tonic::Code::{PermissionDenied, ResourceExhausted, Unauthenticated};
+    matches!(status.code(), PermissionDenied | ResourceExhausted | Unauthenticated)
+}
+
 /// The request's body, where it has one; what the hub says stays for the protocol that the connection may become.
 fn body(request: &TunnelRequest, incoming: Incoming) -> (Passing, Option<Incoming>) {
     let nothing = || Empty::new().map_err(|never| match never {}).boxed_unsync();
@@ -211,16 +217,36 @@ fn build(request: &TunnelRequest, body: Passing) -> Result<Request<Passing>, Str
         // What is allowed was judged by that word.
         all.remove(UPGRADE);
         all.remove(CONNECTION);
+    } else if all.get(UPGRADE).is_some_and(asks_anew) {
+        return Err(wrong("wish for another protocol"));
     }
     if [Method::GET, Method::HEAD].contains(&method) {
         all.remove(CONTENT_LENGTH);
+    } else if request.upgrade
+        && let Entry::Occupied(mut length) = all.entry(CONTENT_LENGTH)
+    {
+        // Nothing follows: the next request over this connection would be taken for what was promised.
+        length.insert(HeaderValue::from_static("0"));
     }
     impersonate(&mut all, request).ok_or_else(|| wrong("user"))?;
     let mut built = Request::new(body);
     *built.method_mut() = method;
-    *built.uri_mut() = request.path.parse().map_err(|_| wrong("path"))?;
+    *built.uri_mut() = as_written(&request.path).ok_or_else(|| wrong("path"))?;
     *built.headers_mut() = all;
     Ok(built)
+}
+
+/// The path as an address: all of it, as what is allowed was judged by all of it.
+fn as_written(path: &str) -> Option<Uri> {
+    let uri: Uri = path.parse().ok()?;
+    let kept = uri.path_and_query().is_some_and(|kept| kept.as_str() == path);
+    (kept && path.starts_with('/')).then_some(uri)
+}
+
+/// Whether requests may follow in the protocol that a connection is to become: they would be in nobody's name.
+fn asks_anew(protocols: &HeaderValue) -> bool {
+    let protocols = String::from_utf8_lossy(protocols.as_bytes()).to_ascii_lowercase();
+    protocols.split(',').any(|name| ["h2", "http", "tls"].iter().any(|http| name.trim().starts_with(http)))
 }
 
 /// Says in whose name the member is asked (`Impersonate-*`). A name with a blank at an end would be another there, as who reads a header

@@ -60,7 +60,8 @@ use crate::port_tls::PortTls;
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long what was sent to a peer may wait for its acknowledgement, milliseconds (TCP_USER_TIMEOUT, RFC 5482). A slow link goes on
-/// acknowledging.
+/// acknowledging. A connection that was quiet for as long is asked whether somebody is there still: who left an `exec` open and went without a
+/// word holds its place otherwise for as long as the member's end is silent. Agents are never quiet for so long.
 #[cfg(target_os = "linux")]
 const TAKEN_WITHIN: u32 = 180_000;
 
@@ -209,11 +210,19 @@ async fn receive(
     Some(Received { stream, peer, place, from, pulse })
 }
 
-/// A peer that takes nothing of what it is sent, or whose network is gone, is noticed by the system itself. Linux alone can be told so.
+/// A peer that takes nothing of what it is sent, or whose network is gone, is noticed by the system itself, also where nothing is to be sent.
+/// Linux alone can be told so.
 fn untaken(socket: &TcpStream) {
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(socket, TAKEN_WITHIN) {
-        tracing::debug!(%error, "a connection's patience could not be set");
+    {
+        use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_user_timeout};
+        let quiet = Duration::from_millis(TAKEN_WITHIN.into());
+        let set = set_tcp_user_timeout(socket, TAKEN_WITHIN)
+            .and_then(|()| set_tcp_keepidle(socket, quiet))
+            .and_then(|()| set_socket_keepalive(socket, true));
+        if let Err(error) = set {
+            tracing::debug!(%error, "a connection's patience could not be set");
+        }
     }
     #[cfg(not(target_os = "linux"))]
     let _ = socket;
@@ -426,4 +435,20 @@ fn user(peer: PeerIdentity) -> User {
 fn is_grpc(request: &Request<Incoming>) -> bool {
     let content_type = request.headers().get(http::header::CONTENT_TYPE);
     content_type.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_quiet_connection_is_asked_whether_somebody_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (far, _) = listener.accept().await.unwrap();
+        untaken(&far);
+        assert!(rustix::net::sockopt::socket_keepalive(&far).unwrap());
+        assert_eq!(rustix::net::sockopt::tcp_keepidle(&far).unwrap(), Duration::from_secs(180));
+        drop(near);
+    }
 }

@@ -2,6 +2,7 @@
 //! what it does not know.
 
 use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
 
 use crate::v1::{AgentFrame, HubFrame, TunnelFrame, agent_frame, hub_frame, tunnel_frame};
 
@@ -37,6 +38,50 @@ pub fn tunnel(body: tunnel_frame::Body) -> TunnelFrame {
 /// Bytes of a frame on the wire, without gRPC's and HTTP/2's own.
 pub fn size(frame: &impl Message) -> u64 {
     frame.encoded_len() as u64
+}
+
+/// What is shorter may be of any parts: they are few.
+const SHORT: usize = 64 * 1024;
+/// Parts of a message. Each takes some hundred bytes once it is decoded, and two where it came: no end sends half as many.
+const PARTS: usize = 16 * 1024;
+
+/// Whether a message may be decoded: it is short, or it and what is in it have no more parts than any message that means something. To be asked
+/// before: what four megabytes of nothing become is hundreds.
+pub fn is_bounded(message: &[u8]) -> bool {
+    if message.len() <= SHORT {
+        return true;
+    }
+    let mut parts = 0;
+    let mut rest = message;
+    while let Some(body) = next_field(&mut rest) {
+        let mut inside = body;
+        parts += 1;
+        while parts <= PARTS && next_field(&mut inside).is_some() {
+            parts += 1;
+        }
+        if parts > PARTS {
+            return false;
+        }
+    }
+    true
+}
+
+/// The next field's bytes, where it is of any length; `None` at the end, and where no decoder goes further either.
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (_, kind) = decode_key(rest).ok()?;
+    let length = match kind {
+        WireType::Varint => {
+            decode_varint(rest).ok()?;
+            return Some(&[]);
+        }
+        WireType::LengthDelimited => usize::try_from(decode_varint(rest).ok()?).ok()?,
+        WireType::SixtyFourBit => 8,
+        WireType::ThirtyTwoBit => 4,
+        WireType::StartGroup | WireType::EndGroup => 0,
+    };
+    let (field, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(if kind == WireType::LengthDelimited { field } else { &[] })
 }
 
 /// The field number of an agent frame's body.
@@ -95,6 +140,39 @@ mod tests {
     use super::*;
     use crate::v1::*;
     use bytes::Bytes;
+
+    /// Two bytes each on their way, a hundred once they are there.
+    #[test]
+    fn a_message_of_many_parts_is_not_decoded() {
+        let rows = |count: usize| {
+            agent(agent_frame::Body::Rows(Rows { rows: vec![Row::default(); count], ..Rows::default() }))
+        };
+        let keys = |count: usize, key: &str| {
+            hub(hub_frame::Body::Lacking(Lacking { keys: vec![key.to_owned(); count] }))
+        };
+        assert!(is_bounded(&rows(30_000).encode_to_vec()), "it is short");
+        assert!(!is_bounded(&rows(40_000).encode_to_vec()));
+        assert!(!is_bounded(&rows(2_000_000).encode_to_vec()));
+        assert!(is_bounded(&keys(10_000, "a-name-of-a-work").encode_to_vec()));
+        assert!(!is_bounded(&keys(20_000, "a-name-of-a-work").encode_to_vec()));
+        // The same in several pieces, which are put together.
+        let piece = rows(30_000).encode_to_vec();
+        assert!(!is_bounded(&[&piece[..], &piece[..]].concat()));
+        // Numbers that are no fields of ours are skipped one by one.
+        assert!(!is_bounded(&[0x98, 0x06, 0].repeat(100_000)));
+    }
+
+    #[test]
+    fn what_is_large_and_means_something_is_decoded() {
+        let bytes = Bytes::from(vec![8; 3 << 20]);
+        let status = ClusterStatus { body: bytes.clone(), ..ClusterStatus::default() };
+        assert!(is_bounded(&agent(agent_frame::Body::ClusterStatus(status)).encode_to_vec()));
+        let upsert = Upsert { chunk: bytes, ..Upsert::default() };
+        assert!(is_bounded(&hub(hub_frame::Body::Upsert(upsert)).encode_to_vec()));
+        // Where a decoder stops, what is behind costs nothing.
+        let cut = [&[0x12, 0xff, 0xff, 0xff, 0x7f][..], &[0x12, 0].repeat(100_000)].concat();
+        assert!(is_bounded(&cut) && AgentFrame::decode(&cut[..]).is_err());
+    }
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|b| format!("{b:02x}")).collect()

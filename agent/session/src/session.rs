@@ -19,7 +19,7 @@ use karmada_certs::SealKeys;
 use karmada_proto::body::{Assembly, Packing};
 use karmada_proto::cadence::{Cadence, dead_after};
 use karmada_proto::credit::{Ledger as CreditLedger, Purse};
-use karmada_proto::digest::{Content, Root, Seed};
+use karmada_proto::digest::{BUCKETS, Content, Root, Seed};
 use karmada_proto::v1::{
     self, AgentFrame, CloseCode, Credit, HubFrame, RetryClass, Table, agent_frame, hub_frame,
 };
@@ -281,7 +281,10 @@ impl Session {
                 Ok(Table::Works) => {
                     self.intake.differing(&differing.buckets.into_iter().collect(), &mut self.out);
                 }
-                Ok(Table::Statuses) => self.differing.extend(differing.buckets),
+                Ok(Table::Statuses) => {
+                    let named = differing.buckets.into_iter().filter(|bucket| *bucket < BUCKETS as u32);
+                    self.differing.extend(named);
+                }
                 Ok(Table::Customizations) | Err(_) => self.unsupported(frame.kind, differing.table),
             },
             B::Document(document) => {
@@ -394,6 +397,11 @@ impl Session {
             changes.push(Change::Document { table, hash, body });
         }
         changes
+    }
+
+    /// Bytes of bodies, as they are unpacked, that [`Session::take_changes`] would give.
+    pub fn uncommitted(&self) -> usize {
+        self.intake.uncommitted()
     }
 
     /// Whether there is anything to write.

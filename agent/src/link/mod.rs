@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::dial::{Connector, Rungs};
+use self::hub::Hub;
 use self::opening::{Inbound, Opened};
 use self::questions::{Asked, Questions};
 use crate::cause::Cause;
@@ -43,9 +44,16 @@ use crate::tunnel::Tunnels;
 const OUTBOUND: usize = 4;
 /// Frames taken before what they bring is committed: one fsync for all of them.
 const BATCH: usize = 64;
+/// The same in bytes of bodies, as they are unpacked: what is paid for is what came, and may become ten thousand times as much.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// Between two times at which what the hub was told is kept: what comes in between is told once more after a crash.
 const KEEP_TOLD: Duration = Duration::from_secs(30);
+
+/// A session without HTTP that is cut before this, without a word of the hub's, may not have been let through: something in between may take a
+/// moment to make up its mind. So may a hub that went down, but not this often in a row.
+const YOUNG: Duration = Duration::from_secs(10);
+const CUTS: u32 = 3;
 
 /// Before a new certificate is asked for, where the newest has not begun: made at a wrong hour, it may be again.
 const NOT_BEGUN: Duration = Duration::from_secs(60);
@@ -85,9 +93,21 @@ struct Carried {
     next_endpoint: usize,
     /// What the next session may be carried by.
     rungs: Rungs,
+    /// Sessions without HTTP in a row that were cut when they had hardly begun.
+    cuts: u32,
     asking: Asking,
     /// Why the last dial failed.
     refused: Option<Cause>,
+}
+
+impl Carried {
+    /// A session without HTTP is over, and was cut too soon, or was not.
+    fn framed_ended(&mut self, is_cut: bool, allowed: Rungs) {
+        self.cuts = if is_cut { self.cuts.saturating_add(1) } else { 0 };
+        if self.cuts >= CUTS {
+            self.rungs = self.rungs.after_failure(allowed, true);
+        }
+    }
 }
 
 /// Runs until `stop`, or until the cluster has another name on the hub: what goes by the name begins anew then. Never gives up on the
@@ -114,6 +134,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         assembly: Assembly::default(),
         next_endpoint: 0,
         rungs: link.rungs,
+        cuts: 0,
         asking: Asking::default(),
         refused: None,
     };
@@ -179,10 +200,12 @@ async fn one_session(
         Ok(opened) => opened,
         Err((cause, reason)) => {
             carried.refused = Some(cause);
-            carried.next_endpoint += 1;
+            // What else may carry frames is tried where this one did not.
+            carried.next_endpoint += usize::from(carried.rungs == link.rungs);
             return Ok(lost(reason));
         }
     };
+    let (is_framed, begun) = (matches!(hub, Hub::Apart(_)), carried.started.elapsed());
     let asked = Asked {
         shared: link.shared.clone(),
         member: link.member.clone(),
@@ -197,6 +220,10 @@ async fn one_session(
         link.shared.link.send_replace(LinkView::away(cause, reason));
     } else {
         carried.next_endpoint += 1;
+    }
+    if is_framed {
+        let is_cut = ended.code.is_none() && carried.started.elapsed() < begun + YOUNG;
+        carried.framed_ended(is_cut, link.rungs);
     }
     keep_told(&link.shared)?;
     let (cadence, cursor, assembly) = session.into_parts();
@@ -355,7 +382,7 @@ fn receive<S>(
             None => return session.lost("the hub ended the stream".into()),
             Some(Err(why)) => return session.lost(format!("the stream broke: {why}")),
         }
-        if taken == BATCH || !session.listens() {
+        if taken == BATCH || !session.listens() || session.uncommitted() >= BATCH_BYTES {
             return;
         }
         let Some(next) = inbound.next().now_or_never() else { return };

@@ -16,7 +16,7 @@ use karmada_proto::digest::Seed;
 use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::fleet_client::FleetClient;
 use karmada_proto::v1::{AgentFrame, Holding, HubFrame, Table};
-use karmada_proto::{MESSAGE_LIMIT, one_line};
+use karmada_proto::{MESSAGE_LIMIT, frame, one_line};
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -206,7 +206,7 @@ async fn framed<S: AsyncRead + AsyncWrite + Send + 'static>(
             () = late => {}
         }
     });
-    let frames: Incoming<_, HubFrame> = Incoming::new(reads, LIMITS);
+    let frames: Incoming<_, HubFrame> = Incoming::new(reads, LIMITS).only(frame::is_bounded);
     let mut frames = frames.map(move |frame| {
         let _until_it_is_dropped = &ends;
         frame.map_err(|error| one_line(&error.to_string()))

@@ -88,6 +88,43 @@ proptest! {
     }
 }
 
+/// What takes a few hundred bytes on its way may be three million: what is held before it is written is bounded by what it becomes.
+#[tokio::test]
+async fn bodies_that_grow_are_written_before_more_are_read() {
+    let text = Bytes::from(vec![b' '; karmada_proto::BODY_LIMIT]);
+    let packed = body::encode(&text);
+    let grows = |at: usize| {
+        let HubFrame { body: Some(hub_frame::Body::Upsert(small)), .. } = upsert(at) else { unreachable!() };
+        let large = Upsert {
+            hash: body::hash(&text),
+            encoding: packed.encoding.into(),
+            encoded_size: packed.bytes.len() as u64,
+            decoded_size: text.len() as u64,
+            chunk: packed.bytes.clone(),
+            ..small
+        };
+        Ok::<_, String>(frame::hub(hub_frame::Body::Upsert(large)))
+    };
+    assert!(packed.bytes.len() < 4096, "{}", packed.bytes.len());
+    let (mut session, started) = (welcomed(), Instant::now());
+    let mut inbound = stream::iter((0..12).map(grows)).chain(stream::pending());
+    let (mut written, mut most) = (0, 0);
+    while written < 12 {
+        let message = inbound.next().await;
+        receive(&mut session, message, &mut inbound, started);
+        let changes = session.take_changes();
+        let bodies = changes.iter().filter_map(|change| match change {
+            Change::Put { body, .. } => Some(body.len()),
+            _ => None,
+        });
+        let bodies: Vec<usize> = bodies.collect();
+        (written, most) = (written + bodies.len(), most.max(bodies.iter().sum()));
+        session.committed(started.elapsed());
+        while session.next_frame(&mut crate::outbox::Outbox::default(), started.elapsed()).is_some() {}
+    }
+    assert!(most <= 8 << 20, "{most} bytes wait at once");
+}
+
 /// A removal that was told and that the disk never saw is forgotten by the next start, which makes the object anew.
 #[tokio::test(start_paused = true)]
 async fn a_removal_is_told_once_it_is_on_disk() {

@@ -84,6 +84,57 @@ fn a_read_has_no_length() {
     assert!(said(&with_length("POST")).contains_key("content-length"));
 }
 
+/// A request for another protocol is sent without a body: a member that waits for one, or something before it, would take the next request over
+/// the same connection for it.
+#[test]
+fn a_request_for_another_protocol_promises_no_body() {
+    for (length, promised) in [(Some("100"), Some("0")), (Some("0"), Some("0")), (None, None)] {
+        let headers = length.map(|length| header("content-length", length)).into_iter();
+        let headers = headers.chain([header("upgrade", "SPDY/3.1")]).collect();
+        let exec =
+            TunnelRequest { headers, upgrade: true, ..request("POST", "/api/v1/namespaces/a/pods/p/exec") };
+        let said = said(&exec);
+        let lengths = said.get("content-length").map(|all| all.join(" "));
+        assert_eq!(lengths.as_deref(), promised, "{length:?}");
+        assert_eq!(said["upgrade"], ["SPDY/3.1"]);
+    }
+    let lengths =
+        vec![header("content-length", "7"), header("content-length", "8"), header("upgrade", "websocket")];
+    let twice = TunnelRequest {
+        headers: lengths,
+        upgrade: true,
+        ..request("POST", "/api/v1/namespaces/a/pods/p/exec")
+    };
+    assert_eq!(said(&twice)["content-length"], ["0"]);
+}
+
+/// What follows over such a connection is asked in nobody's name: by the agent itself, where the connection shows its certificate.
+#[test]
+fn no_connection_becomes_one_for_other_requests() {
+    for protocol in ["h2c", "H2C", "websocket, h2c", "HTTP/2.0", "TLS/1.2, HTTP/1.1"] {
+        let headers = vec![TunnelHeader { name: "upgrade".into(), value: Bytes::from(protocol) }];
+        let asked = TunnelRequest { headers, upgrade: true, ..request("GET", "/api/v1/pods?watch=1") };
+        assert!(build(&asked, nothing()).is_err(), "{protocol}");
+    }
+}
+
+/// What is sent is what was judged: an address that would lose a part on its way is none, and neither is one with a host.
+#[test]
+fn the_member_is_asked_for_the_path_that_was_judged() {
+    for path in ["/", "/api?", "/api/v1/pods?watch=1&a=%23", "/api/v1/namespaces/a/pods/p%20q"] {
+        let built = build(&request("GET", path), nothing()).unwrap();
+        assert_eq!(built.uri().to_string(), path);
+    }
+    let only_watch: Allowed = "watch".parse().unwrap();
+    let list = "/api/v1/pods?a#&watch=1";
+    assert!(
+        only_watch.check("GET", list, false).is_err() || build(&request("GET", list), nothing()).is_err()
+    );
+    for path in ["/api#b", "http://elsewhere/api", "//elsewhere/api#", "elsewhere:443", "*"] {
+        assert!(build(&request("GET", path), nothing()).is_err(), "{path}");
+    }
+}
+
 /// Who reads a header's value trims it (RFC 9110, 5.5): `admin ` of the hub would be `admin` of the member, and a blank name nobody, for whom
 /// the agent's own account then stands.
 #[test]

@@ -1,5 +1,7 @@
 //! What the hub asks of a real agent, and what it tells beside Works: room, tunnels, documents.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use karmada_agent::member::Member as _;
 use karmada_gateway::session::Document;
 use karmada_gateway::{AskError, TunnelError};
@@ -154,6 +156,54 @@ async fn a_tunnel_tells_what_is_refused_at_its_far_end() {
         "{error}"
     );
     agent.end().await;
+}
+
+/// Whoever asked is gone by the time the tunnel is dialled: that says nothing of the connection which carries the tunnels of others. One for each
+/// would soon be more than a hub takes of one agent, and the first of those is its session's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_up_costs_no_connection() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let (address, dialled) = counted(&hub).await;
+    let state = tempfile::tempdir().unwrap();
+    let config = Config { hub: vec![address], ..hub.config("site1") };
+    let agent = Agent::start(config, member("site1"), IdentityStore::Directory(state.path().to_owned()));
+    until("connected", || hub.live() == ["site1"]).await;
+    let before = dialled.load(Ordering::SeqCst);
+    let mut open = Vec::new();
+    for _ in 0..6 {
+        // One stays: what it is for is not said yet.
+        let mut stays = Box::pin(hub.gateway.tunnel("site1", get("/api")));
+        assert!(futures::poll!(&mut stays).is_pending());
+        open.push(stays);
+        let mut gone = Box::pin(hub.gateway.tunnel("site1", get("/api")));
+        assert!(futures::poll!(&mut gone).is_pending());
+        drop(gone);
+        // Until the agent was asked for it.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let mut answered = hub.gateway.tunnel("site1", get("/api")).await.unwrap();
+        assert!(answered.incoming.next().await.unwrap().is_err());
+    }
+    assert_eq!(dialled.load(Ordering::SeqCst) - before, 1, "connections for tunnels");
+    agent.end().await;
+}
+
+/// What stands in front of the hub, and counts connections.
+async fn counted(hub: &Hub) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, hub, count) =
+        (listener.local_addr().unwrap().to_string(), hub.address.clone(), Arc::new(AtomicUsize::new(0)));
+    let dialled = count.clone();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            dialled.fetch_add(1, Ordering::SeqCst);
+            let hub = hub.clone();
+            tokio::spawn(async move {
+                let mut far = tokio::net::TcpStream::connect(hub).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    (address, count)
 }
 
 /// It is told once, also over a restart of the agent, and asked while the hub is away.

@@ -46,8 +46,8 @@ async fn a_session_is_the_same_over_each() {
     }
 }
 
-/// What stands in front of the hub, and ends each connection whose first bytes name the frames without HTTP. How often it did.
-async fn before(hub: &Hub) -> (String, Arc<AtomicUsize>) {
+/// What stands in front of the hub, and ends each connection whose first bytes name the frames without HTTP, after this long. How often it did.
+async fn before(hub: &Hub, after: Duration) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, hub, cut) =
         (listener.local_addr().unwrap().to_string(), hub.address.clone(), Arc::new(AtomicUsize::new(0)));
@@ -59,13 +59,19 @@ async fn before(hub: &Hub) -> (String, Arc<AtomicUsize>) {
                 // The handshake's first record, which names what the client speaks, comes at once.
                 let mut first = vec![0; 16 << 10];
                 let read = near.read(&mut first).await.unwrap_or(0);
-                if first[..read].windows(karmada_bare::ALPN.len()).any(|bytes| bytes == karmada_bare::ALPN) {
-                    count.fetch_add(1, Ordering::SeqCst);
-                    return;
-                }
+                let named =
+                    first[..read].windows(karmada_bare::ALPN.len()).any(|bytes| bytes == karmada_bare::ALPN);
                 let mut far = TcpStream::connect(hub).await.unwrap();
-                let _ = tokio::io::AsyncWriteExt::write_all(&mut far, &first[..read]).await;
-                let _ = copy_bidirectional(&mut near, &mut far).await;
+                let passes = async {
+                    let _ = tokio::io::AsyncWriteExt::write_all(&mut far, &first[..read]).await;
+                    let _ = copy_bidirectional(&mut near, &mut far).await;
+                };
+                if named {
+                    let _ = tokio::time::timeout(after, passes).await;
+                    count.fetch_add(1, Ordering::SeqCst);
+                } else {
+                    passes.await;
+                }
             });
         }
     });
@@ -75,12 +81,46 @@ async fn before(hub: &Hub) -> (String, Arc<AtomicUsize>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_it_does_not_come_through_grpc_does() {
     let hub = Hub::start(Duration::from_secs(3600)).await;
-    let (address, cut) = before(&hub).await;
+    let (address, cut) = before(&hub, Duration::ZERO).await;
     let state = tempfile::tempdir().unwrap();
     let config = Config { hub: vec![address], ..hub.config("site1") };
     let agent = Agent::start(config, member("site1"), IdentityStore::Directory(state.path().to_owned()));
     until("connected", || hub.live() == ["site1"]).await;
     assert_eq!(transport(&hub, "site1"), Some("grpc"));
     assert_eq!(cut.load(Ordering::SeqCst), 1, "tried once");
+    agent.end().await;
+}
+
+/// Two addresses, of which one takes nothing and what stands in front of the other does not let the frames through: gRPC is tried where the
+/// frames failed, and not at the other address alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_else_carries_a_session_is_tried_at_the_same_address() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let (address, _) = before(&hub, Duration::ZERO).await;
+    let state = tempfile::tempdir().unwrap();
+    let identity_store = IdentityStore::Directory(state.path().to_owned());
+    let config = Config { hub: vec![address.clone()], ..hub.config("site1") };
+    let agent = Agent::start(config.clone(), member("site1"), identity_store.clone());
+    until("joined", || hub.live() == ["site1"]).await;
+    let member = agent.end().await;
+    until("the farewell was heard", || hub.live().is_empty()).await;
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = nobody.local_addr().unwrap().to_string();
+    drop(nobody);
+    let agent = Agent::start(Config { hub: vec![address, closed], ..config }, member, identity_store);
+    until("connected", || hub.live() == ["site1"]).await;
+    agent.end().await;
+}
+
+/// What looks at a connection for a while before it makes up its mind: the session begins, and is cut each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_it_is_cut_once_it_has_begun_grpc_is_not() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let (address, _) = before(&hub, Duration::from_millis(700)).await;
+    let state = tempfile::tempdir().unwrap();
+    let config = Config { hub: vec![address], ..hub.config("site1") };
+    let agent = Agent::start(config, member("site1"), IdentityStore::Directory(state.path().to_owned()));
+    until("it begins without HTTP", || transport(&hub, "site1") == Some("bare")).await;
+    until("it is over gRPC", || transport(&hub, "site1") == Some("grpc")).await;
     agent.end().await;
 }

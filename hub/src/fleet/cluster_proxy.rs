@@ -69,7 +69,12 @@ impl Connect for ClusterProxy {
 /// The request as the agent gets it. What the client showed to the hub, and whom it said to be, goes no further than here.
 fn request(parts: &http::request::Parts, user: &User, upgrade: bool) -> Result<TunnelRequest, Status> {
     let mut carried = headers::carried(&parts.headers);
-    carried.retain(|header| !headers::is_claim(&header.name) && (upgrade || header.name != "upgrade"));
+    // A request for another protocol has no body.
+    let is_untrue = |name: &str| if upgrade { name == "content-length" } else { name == "upgrade" };
+    carried.retain_mut(|header| {
+        let is_left = headers::is_claim(&header.name) || is_untrue(&header.name);
+        !is_left && headers::without_credential(header)
+    });
     // What is known of the credential that was shown here says nothing there.
     let extra = user.extra.iter().filter(|(key, _)| !key.starts_with(OF_CREDENTIALS));
     let extra = extra.map(|(key, values)| TunnelExtra { key: key.clone(), values: values.clone() });
@@ -252,5 +257,37 @@ mod tests {
         );
         assert_eq!(sent.extra, [TunnelExtra { key: "k".into(), values: vec!["v".into()] }]);
         assert_eq!(names(&request(&parts, &user, false).unwrap()), ["accept"]);
+    }
+
+    /// A browser can set no `Authorization`: it shows its token as one of the protocols that it offers.
+    #[test]
+    fn a_token_among_the_protocols_of_a_websocket_ends_at_the_hub() {
+        let user = User { name: "jane".into(), ..User::default() };
+        let offered = |protocols: &str| {
+            let headers =
+                [("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-protocol", protocols)];
+            let sent = request(&parts(&format!("{PROXY}/api"), &headers), &user, true).unwrap();
+            let value =
+                |header: &karmada_proto::v1::TunnelHeader| String::from_utf8(header.value.to_vec()).unwrap();
+            let offered = sent.headers.iter().find(|header| header.name == "sec-websocket-protocol");
+            offered.map(value)
+        };
+        const TOKEN: &str = "base64url.bearer.authorization.k8s.io.czNjcmV0";
+        assert_eq!(offered(&format!("{TOKEN}, v4.channel.k8s.io")).as_deref(), Some("v4.channel.k8s.io"));
+        assert_eq!(
+            offered("v5.channel.k8s.io, v4.channel.k8s.io").as_deref(),
+            Some("v5.channel.k8s.io, v4.channel.k8s.io")
+        );
+        assert_eq!(offered(TOKEN), None);
+    }
+
+    /// The agent sends nothing after the head of such a request: what was promised would be taken from the next one.
+    #[test]
+    fn a_request_for_another_protocol_promises_no_body() {
+        let headers = [("connection", "upgrade"), ("upgrade", "SPDY/3.1"), ("content-length", "100")];
+        let parts = parts(&format!("{PROXY}/api"), &headers);
+        let user = User { name: "jane".into(), ..User::default() };
+        let sent = request(&parts, &user, true).unwrap();
+        assert!(sent.headers.iter().all(|header| header.name != "content-length"), "{:?}", sent.headers);
     }
 }

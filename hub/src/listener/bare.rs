@@ -5,17 +5,21 @@
 
 use karmada_bare::{Incoming, Limits, Outgoing};
 use karmada_gateway::connection::{Caller, carry};
-use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::v1::{AgentFrame, HubFrame};
-use tokio::io::{AsyncRead, AsyncWrite};
+use karmada_proto::{MESSAGE_LIMIT, frame};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use super::agents::HELLO_LIMIT;
+use super::connections::UNTAKEN;
 use super::{Received, Services};
 
 /// What carries the frames, for display.
 const TRANSPORT: &str = "bare";
 /// The first message is a hello.
 const LIMITS: Limits = Limits { first: HELLO_LIMIT as usize, then: MESSAGE_LIMIT };
+
+/// What is still read of an agent whose session is over: more than it sends before it has heard so.
+const UNHEARD: u64 = 4 << 20;
 
 /// Serves the session of one connection. As many of one key as calls of gRPC.
 pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Received<S>, services: Services) {
@@ -29,15 +33,28 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Received<
     };
     let _busy = place.begin();
     let (reads, writes) = tokio::io::split(stream);
-    let frames: Incoming<_, AgentFrame> = Incoming::new(reads, LIMITS);
+    let mut frames: Incoming<_, AgentFrame> = Incoming::new(reads, LIMITS).only(frame::is_bounded);
     let out: Outgoing<_, HubFrame> = Outgoing::new(writes);
     let caller = Caller { peer, from: Some(from.0), pulse, transport: TRANSPORT };
     tokio::select! {
-        ended = carry(&services.gateway, caller, frames, out) => {
+        ended = carry(&services.gateway, caller, &mut frames, out) => {
             if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended");
+                return tracing::debug!(%error, "a connection ended");
             }
         }
+        () = place.leave.cancelled() => return,
+    }
+    tokio::select! {
+        () = heard_out(frames.into_inner()) => {}
         () = place.leave.cancelled() => {}
+    }
+}
+
+/// Waits until the agent ends the connection as well. One that is closed while there is something to read is reset, and the agent loses what it has
+/// not taken by then: why its session was closed above all.
+async fn heard_out<R: AsyncRead + Unpin>(reads: R) {
+    let rest = async { tokio::io::copy(&mut reads.take(UNHEARD), &mut tokio::io::sink()).await };
+    if let Ok(Err(error)) = tokio::time::timeout(UNTAKEN, rest).await {
+        tracing::debug!(%error, "a connection ended");
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures::{SinkExt as _, StreamExt as _};
 use karmada_bare::{ALPN, Broken, Incoming, Limits, Outgoing};
 use karmada_certs::{ClientKey, KeyedCertificate, client_config};
-use karmada_proto::v1::{AgentFrame, CloseCode, Hello, HubFrame, agent_frame, hub_frame};
+use karmada_proto::v1::{AgentFrame, CloseCode, Hello, HubFrame, Ping, Row, Rows, agent_frame, hub_frame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 
 use crate::world::{HOUR, World, until};
@@ -17,9 +17,12 @@ type Tls = TlsStream<TcpStream>;
 
 /// A connection that speaks frames.
 async fn connection(world: &World, identity: Option<&KeyedCertificate>) -> Tls {
+    over(TcpStream::connect(world.hub.address).await.unwrap(), world, identity).await
+}
+
+async fn over(tcp: TcpStream, world: &World, identity: Option<&KeyedCertificate>) -> Tls {
     let mut config = client_config(&world.trust(), identity).unwrap();
     config.alpn_protocols = vec![ALPN.to_vec()];
-    let tcp = TcpStream::connect(world.hub.address).await.unwrap();
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let tls = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap();
     assert_eq!(tls.get_ref().1.alpn_protocol(), Some(ALPN));
@@ -127,4 +130,64 @@ async fn one_key_has_few() {
         open += usize::from(quiet);
     }
     assert!((1..=4).contains(&open), "{open} of 12 are open");
+}
+
+/// A frame that is mostly the beginnings of things: two bytes each, and a hundred where they are decoded.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_of_many_parts_ends_it() {
+    let world = World::start().await;
+    let north = agent(&world, "north").await;
+    let rows = || agent_frame::Body::Rows(Rows { rows: vec![Row::default(); 200_000], ..Rows::default() });
+    let ping = || agent_frame::Body::Ping(Ping { seq: 7, next_ms: 1000, ..Ping::default() });
+    let is_answer = |body: &hub_frame::Body| matches!(body, hub_frame::Body::Pong(pong) if pong.seq == 7);
+    let mut bare = Session::over(connection(&world, Some(&north)).await);
+    bare.hello("north", "one").await;
+    assert_eq!(bare.first().await, "welcome");
+    for body in [rows(), ping()] {
+        let _ = bare.outgoing.send(karmada_proto::frame::agent(body)).await;
+    }
+    while let Some(Ok(frame)) = bare.next().await {
+        assert!(!frame.body.as_ref().is_some_and(is_answer), "it goes on");
+    }
+    let mut grpc = world.connect(&north, "north").await;
+    grpc.welcomed().await;
+    for body in [rows(), ping()] {
+        grpc.say(body).await;
+    }
+    while let Some(body) = grpc.next().await {
+        assert!(!is_answer(&body), "it goes on over gRPC");
+    }
+}
+
+/// What ends a session is said last, and behind all that a slow link has not carried yet: it arrives, though the agent says something more meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_slow_hears_why_it_ends() {
+    let world = World::start().await;
+    let north = agent(&world, "north").await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 << 10).unwrap();
+    let tcp = socket.connect(world.hub.address).await.unwrap();
+    let mut session = Session::over(over(tcp, &world, Some(&north)).await);
+    session.hello("north", "one").await;
+    assert_eq!(session.first().await, "welcome");
+    // It asks, and does not take what it is answered, until the hub listens no more.
+    let mut asks = 0;
+    loop {
+        let ping = agent_frame::Body::Ping(Ping { seq: asks, next_ms: 60_000, ..Ping::default() });
+        let sent = session.outgoing.send(karmada_proto::frame::agent(ping));
+        match tokio::time::timeout(Duration::from_millis(500), sent).await {
+            Ok(sent) => sent.unwrap(),
+            Err(_) => break,
+        }
+        asks += 1;
+    }
+    world.delete_cluster("north").await;
+    let closed = loop {
+        match session.next().await {
+            Some(Ok(HubFrame { body: Some(hub_frame::Body::Close(close)), .. })) => break Some(close.code()),
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => break None,
+        }
+    };
+    assert_eq!(closed, Some(CloseCode::Unregistered), "after {asks} pings");
 }

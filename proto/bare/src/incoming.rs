@@ -1,6 +1,6 @@
 //! What the other end says.
 //!
-//! In: bytes, as they come. Out: messages, each decoded once it is whole; an error, once, where none can follow.
+//! In: bytes, as they come, and which messages may be decoded. Out: messages, each decoded once it is whole; an error, once, where none can follow.
 
 use std::io;
 use std::marker::PhantomData;
@@ -31,6 +31,7 @@ pub struct Limits {
 pub struct Incoming<R, M> {
     io: R,
     limits: Limits,
+    may_be: fn(&[u8]) -> bool,
     head: [u8; HEAD],
     seen: usize,
     /// The message that is under way, and its length.
@@ -42,7 +43,19 @@ pub struct Incoming<R, M> {
 impl<R, M> Incoming<R, M> {
     /// From this connection.
     pub fn new(io: R, limits: Limits) -> Self {
-        Self { io, limits, head: [0; HEAD], seen: 0, body: None, over: false, message: PhantomData }
+        let may_be = |_: &[u8]| true;
+        Self { io, limits, may_be, head: [0; HEAD], seen: 0, body: None, over: false, message: PhantomData }
+    }
+
+    /// The same, where a message is decoded only if `may_be` says so of its bytes: it may become many times as long.
+    #[must_use]
+    pub fn only(self, may_be: fn(&[u8]) -> bool) -> Self {
+        Self { may_be, ..self }
+    }
+
+    /// The connection, with what was not read yet.
+    pub fn into_inner(self) -> R {
+        self.io
     }
 }
 
@@ -99,6 +112,9 @@ impl<R: AsyncRead + Unpin, M: Message + Default> Incoming<R, M> {
             ready!(Self::poll_body(&mut self.io, body, cx))?;
         }
         let whole = self.body.take().map(|(body, _)| body.freeze()).unwrap_or_default();
+        if !(self.may_be)(&whole) {
+            return Poll::Ready(Err(Broken::Unlikely));
+        }
         Poll::Ready(M::decode(whole).map(Some).map_err(Broken::from))
     }
 }

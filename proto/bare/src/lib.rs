@@ -29,6 +29,9 @@ pub enum Broken {
     /// Bytes that are no message.
     #[error("a message cannot be read: {0}")]
     Malformed(#[from] prost::DecodeError),
+    /// A message that is not decoded.
+    #[error("a message is none that any end would send")]
+    Unlikely,
     /// The connection ended within a message.
     #[error("the connection ended within a message")]
     CutOff,

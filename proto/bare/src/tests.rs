@@ -94,6 +94,18 @@ async fn a_message_is_as_long_as_is_allowed_and_the_first_is_short() {
     assert_eq!(broken.as_deref(), Some("the connection ended within a message"));
 }
 
+#[tokio::test]
+async fn what_may_not_be_decoded_is_not() {
+    let messages = ["one".to_owned(), "no".repeat(10), "three".to_owned()];
+    let bytes = written(&messages, 64).await;
+    let (mut far, near) = tokio::io::duplex(1 << 10);
+    far.write_all(&bytes).await.unwrap();
+    let mut frames = incoming(near).only(|bytes| !bytes.ends_with(b"no"));
+    assert_eq!(frames.next().await.unwrap().unwrap(), "one");
+    assert!(matches!(frames.next().await, Some(Err(Broken::Unlikely))));
+    assert!(frames.next().await.is_none(), "it is over");
+}
+
 /// What is announced is not there yet, and takes no memory.
 #[tokio::test]
 async fn memory_follows_what_comes() {

@@ -30,6 +30,21 @@ pub fn is_claim(name: &str) -> bool {
         || name.starts_with("x-remote-")
 }
 
+/// How a browser, which can set no header of a websocket, shows a credential to a Kubernetes API server: as one of the protocols that it offers.
+const CREDENTIAL: &str = "base64url.bearer.authorization.k8s.io.";
+
+/// Takes a credential out of the protocols that a websocket offers. False where nothing is left of the header.
+pub fn without_credential(header: &mut TunnelHeader) -> bool {
+    let Ok(offered) = std::str::from_utf8(&header.value) else { return true };
+    if header.name != "sec-websocket-protocol" || !offered.contains(CREDENTIAL) {
+        return true;
+    }
+    let others = offered.split(',').map(str::trim).filter(|name| !name.starts_with(CREDENTIAL));
+    let others = others.collect::<Vec<_>>().join(", ");
+    header.value = others.into();
+    !header.value.is_empty()
+}
+
 /// The names in `Connection`.
 fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());

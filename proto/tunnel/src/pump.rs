@@ -246,6 +246,8 @@ where
         if let Part::Data(bytes) = &part
             && let Some(until) = self.flow.takes(bytes.len())
         {
+            // The newest says what those before it said: an end that reads nothing must not have them pile up.
+            self.urgent.retain(|frame| !matches!(frame.body, Some(tunnel_frame::Body::Window(_))));
             self.urgent.push_back(frame::tunnel(tunnel_frame::Body::Window(TunnelWindow { until })));
         }
         if is_heard {
@@ -253,16 +255,17 @@ where
         }
     }
 
-    fn waits(&mut self, bytes: Bytes) {
+    fn waits(&mut self, bytes: &[u8]) {
         if bytes.len() < CHUNK / 4 {
-            self.short.extend_from_slice(&bytes);
+            self.short.extend_from_slice(bytes);
             if self.short.len() < CHUNK {
                 return;
             }
             return self.gather();
         }
         self.gather();
-        self.waiting.push_back(Part::Data(bytes));
+        // Without the message that they came in: a slice would keep all of it, and it may be many times as long.
+        self.waiting.push_back(Part::Data(Bytes::copy_from_slice(bytes)));
     }
 
     /// What is short and came so far is one part.
@@ -296,7 +299,7 @@ where
             Some(B::Data(TunnelData { offset, bytes })) => {
                 let counted = self.flow.receives(offset, bytes.len());
                 if counted.is_ok() {
-                    self.waits(bytes);
+                    self.waits(&bytes);
                 }
                 counted
             }

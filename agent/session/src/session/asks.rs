@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use karmada_proto::frame;
 use karmada_proto::v1::{Answer, Ask, AskRefusal, AskRefusalCode, answer};
 
 /// Questions that wait or are being answered.
 const MOST: usize = 64;
+/// The longest question, bytes: it is kept until it is answered.
+const LONGEST: u64 = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Asks {
@@ -23,6 +26,10 @@ impl Asks {
         if ask.question.is_none() {
             let message = format!("this agent does not know question {}", ask.kind);
             return Some(refusal(id, AskRefusalCode::UnknownQuestion, message));
+        }
+        if frame::size(&ask) > LONGEST {
+            let message = format!("a question has {} KiB at most", LONGEST / 1024);
+            return Some(refusal(id, AskRefusalCode::BadQuestion, message));
         }
         if self.unanswered.len() >= MOST {
             let message = format!("{MOST} questions are being answered already");
@@ -78,6 +85,20 @@ mod tests {
         assert_eq!(asks.next().map(|ask| ask.id), Some(2));
         assert_eq!(asks.next(), None);
         assert!(asks.answers(2) && !asks.answers(2) && !asks.answers(1));
+    }
+
+    /// Those that wait are kept: sixty-four of four megabytes would be much.
+    #[test]
+    fn a_question_without_end_is_refused() {
+        let mut asks = Asks::default();
+        let of = |length: usize| {
+            let requirements = vec![b' '; length].into();
+            let question = Some(ask::Question::RoomFor(RoomFor { requirements }));
+            Ask { question, ..ask(1) }
+        };
+        assert_eq!(code(asks.takes(of(64 << 10))), Some(AskRefusalCode::BadQuestion));
+        assert!(asks.next().is_none());
+        assert_eq!(code(asks.takes(of(32 << 10))), None);
     }
 
     #[test]

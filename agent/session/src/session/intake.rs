@@ -134,6 +134,8 @@ pub(super) struct Intake {
     epoch: u64,
     cursor: u64,
     changes: Vec<Change>,
+    /// Bytes of the bodies in them.
+    uncommitted: usize,
     committing: bool,
     next_cursor: u64,
     lazy_cursor: u64,
@@ -174,6 +176,7 @@ impl Intake {
             epoch,
             cursor,
             changes: Vec::new(),
+            uncommitted: 0,
             committing: false,
             next_cursor: 0,
             lazy_cursor: 0,
@@ -295,6 +298,7 @@ impl Intake {
         }
         self.held.put(&upsert.key, Held::desired(upsert));
         self.seen.stored(self.speaking, upsert.revision);
+        self.uncommitted += body.len();
         self.changes.push(Change::Put {
             key: upsert.key.clone(),
             uid: upsert.uid.clone(),
@@ -429,6 +433,7 @@ impl Intake {
             self.changes.push(Change::Seen(seen));
         }
         self.committing = !self.changes.is_empty();
+        self.uncommitted = 0;
         std::mem::take(&mut self.changes)
     }
 
@@ -439,6 +444,11 @@ impl Intake {
         }
         self.seen.covered(self.speaking, self.cursor);
         self.changes.push(Change::Cursor(self.cursor));
+    }
+
+    /// Bytes of bodies that wait to be written.
+    pub(super) fn uncommitted(&self) -> usize {
+        self.uncommitted
     }
 
     /// Whether there is anything to write.

@@ -715,3 +715,15 @@ fn a_status_is_packed_as_the_hub_can_unpack_it() {
         assert_eq!(told, Some(encoding));
     }
 }
+
+/// A hub that names buckets which are none, as many as its frames hold: what is kept of them is what there is.
+#[test]
+fn buckets_that_are_none_are_not_kept() {
+    let mut session = open(7, 0, &[]);
+    welcome(&mut session, 7);
+    for from in (0..1_000_000_u32).step_by(100_000) {
+        let buckets = (from..from + 100_000).collect();
+        hear(&mut session, Body::Differing(v1::Differing { table: Table::Statuses as u32, buckets }));
+    }
+    assert_eq!(session.differing.len(), BUCKETS);
+}

@@ -223,6 +223,111 @@ async fn single_bytes_do_not_wait_as_parts_of_their_own() {
     assert!(parts < 1000, "{parts} parts of {} bytes waited", size_of::<Part>());
 }
 
+/// Frames of any sort, most of which nobody would send there: with numbers near those that are kept to, and far from them.
+fn any_frame() -> impl Strategy<Value = TunnelFrame> {
+    use tunnel_frame::Body as B;
+    let number = || prop_oneof![4 => 0_u64..600, 1 => Just(u64::MAX), 1 => any::<u64>()];
+    let bytes = prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
+    let body = prop_oneof![
+        8 => (number(), bytes).prop_map(|(offset, bytes)| B::Data(TunnelData { offset, bytes })),
+        4 => number().prop_map(|until| B::Window(TunnelWindow { until })),
+        1 => number().prop_map(|offset| B::End(TunnelEnd { offset })),
+        1 => any::<u32>().prop_map(|status| B::Response(head(status))),
+        1 => (any::<i32>(), ".{0,300}").prop_map(|(code, message)| B::Reset(TunnelReset { code, message })),
+        1 => Just(B::Hello(Default::default())),
+    ];
+    prop_oneof![9 => body.prop_map(frame::tunnel), 1 => Just(TunnelFrame { kind: 77, body: None })]
+}
+
+proptest! {
+    /// Whatever the other end says: this one ends, says no more than it was allowed, and hears no more than it allowed.
+    #[test]
+    fn any_end_at_all_is_survived(said in prop::collection::vec(any_frame(), 0..60), reads in any::<bool>()) {
+        runtime().block_on(async {
+            let (end, frames, sent) = alone(500);
+            let most = said.iter().filter_map(|frame| match &frame.body {
+                Some(tunnel_frame::Body::Window(window)) => Some(window.until),
+                _ => None,
+            });
+            let most = most.max().unwrap_or_default().max(500);
+            let says = async {
+                end.out.say(Part::Data(vec![7; 1000].into())).await;
+                drop(end.out);
+            };
+            let hears = async move {
+                for frame in said {
+                    if frames.send(frame).await.is_err() {
+                        break;
+                    }
+                }
+                drop(frames);
+            };
+            let counts = async move {
+                let mut sent = sent;
+                let mut bytes = 0;
+                while let Some(frame) = sent.next().await {
+                    if let Some(tunnel_frame::Body::Data(data)) = frame.body {
+                        bytes += data.bytes.len() as u64;
+                    }
+                }
+                bytes
+            };
+            let heard = end.heard;
+            let takes = async move { if reads { all(heard).await.1.len() } else { 0 } };
+            let (_, _, bytes, _) = tokio::join!(says, hears, counts, takes);
+            assert!(bytes <= most, "{bytes} where {most} were allowed");
+            end.ends.await.unwrap();
+        });
+    }
+}
+
+/// A message may be longer than the bytes in it: what waits keeps its bytes, and not what stood around them.
+#[tokio::test(start_paused = true)]
+async fn what_waits_does_not_keep_the_message_that_it_came_in() {
+    struct Message(std::sync::Arc<Vec<u8>>);
+    impl AsRef<[u8]> for Message {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    let kept = std::sync::Arc::new(vec![7; crate::MESSAGE]);
+    let (_end, frames, _sent) = alone(WINDOW);
+    let size = CHUNK / 4;
+    for at in 0..WINDOW as usize / size {
+        let message = Bytes::from_owner(Message(kept.clone()));
+        let data = TunnelData { offset: (at * size) as u64, bytes: message.slice(..size) };
+        frames.send(frame::tunnel(tunnel_frame::Body::Data(data))).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let messages = std::sync::Arc::strong_count(&kept) - 1;
+    assert!(messages < 10, "{messages} messages are kept for {WINDOW} bytes that wait");
+}
+
+/// An end that reads nothing and sends as if it had: what it is told is one word, however much there was to tell.
+#[tokio::test(start_paused = true)]
+async fn what_an_end_is_allowed_does_not_pile_up() {
+    let (end, frames, sent) = alone(1000);
+    let mut heard = end.heard;
+    for at in 0..1000_u64 {
+        frames.send(data(at * 500, &[0; 500])).await.unwrap();
+        let mut bytes = 0;
+        while bytes < 500 {
+            let Some(Ok(Part::Data(part))) = heard.next().await else { panic!("it ended") };
+            bytes += part.len();
+        }
+    }
+    drop(end.out);
+    let (mut sent, mut windows) = (sent, 0);
+    while let Some(TunnelFrame { body: Some(body), .. }) = sent.next().await {
+        match body {
+            tunnel_frame::Body::End(_) => break,
+            tunnel_frame::Body::Window(_) => windows += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(windows < 10, "{windows} of them waited");
+}
+
 /// A tunnel that is ended from outside in the middle of an answer: who hears it can tell that from an answer that is whole.
 #[tokio::test(start_paused = true)]
 async fn what_is_cut_off_does_not_end_as_what_is_whole() {
