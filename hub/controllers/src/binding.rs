@@ -8,7 +8,6 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::names;
 use karmada_api::object;
-use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{events, finalizers};
 use karmada_core::belonging;
@@ -47,13 +46,7 @@ fn waiting_for_a_word(
     safe_deletes: &SafeDeletes,
     turn: &Turn<Cluster>,
 ) -> Vec<Key> {
-    let word = |cluster: &Cluster| {
-        let said = cluster.annotation(CONFIRM_REMOVALS).map(str::to_owned);
-        Some((said, cluster.metadata.labels.clone().unwrap_or_default(), cluster.deleting()))
-    };
-    let (before, now) = (turn.before.as_deref().and_then(word), turn.now.as_deref().and_then(word));
-    let waiting = if now == before { Vec::new() } else { safe_deletes.marked(&turn.key.name) };
-    waiting.iter().filter_map(|work| bindings.of_work(work)).collect()
+    safe_deletes.to_judge_again(turn).iter().filter_map(|work| bindings.of_work(work)).collect()
 }
 
 impl Binding {
@@ -109,9 +102,14 @@ impl Binding {
 
     /// Removes what nobody wants any more, but for what would be too much at once for its site.
     async fn remove_orphans(&self, works: &[Arc<Object>], places: &Places<'_>) -> Result<(), Error> {
-        for work in works.iter().filter(|work| !work.deleting && places.is_orphan(&work.key.namespace)) {
+        for work in works.iter().filter(|work| !work.deleting) {
+            let namespace = &work.key.namespace;
+            if !places.is_orphan(namespace) {
+                self.hold_no_longer(work).await?;
+                continue;
+            }
             // What must be gone before others come was so decided by whoever wrote the policy.
-            let removal = match places.goes_first(&work.key.namespace) {
+            let removal = match places.goes_first(namespace) {
                 true => Removal::Goes,
                 false => self.shared.safe_deletes.judge(work, self.staying_beside(work)).await?,
             };
@@ -121,6 +119,24 @@ impl Binding {
                 Removal::Held { mark, first } => self.hold(work, &mark, first).await?,
             }
         }
+        Ok(())
+    }
+
+    /// Takes the mark off a Work that is wanted again, also where it cannot be made now as it should be: else it went on waiting, and a word
+    /// that was said since would let it go the next time that nobody wants it.
+    async fn hold_no_longer(&self, work: &Object) -> Result<(), Error> {
+        if !work.labels.contains_key(REMOVAL_HELD) {
+            return Ok(());
+        }
+        let mut unmarked: Value = work.parse()?;
+        object::remove_label(&mut unmarked, REMOVAL_HELD);
+        self.rewrite(unmarked).await
+    }
+
+    /// Writes a Work with or without a mark, and has it known at once.
+    async fn rewrite(&self, work: Value) -> Result<(), Error> {
+        let written = self.shared.api.update(&kinds::works(&*self.shared.api)?, work).await?;
+        self.shared.safe_deletes.observe(&Change::Applied(written));
         Ok(())
     }
 
@@ -135,8 +151,7 @@ impl Binding {
     async fn hold(&self, work: &Object, mark: &str, first: bool) -> Result<(), Error> {
         let mut marked: Value = work.parse()?;
         object::set_label(&mut marked, REMOVAL_HELD, mark);
-        let marked = self.shared.api.update(&kinds::works(&*self.shared.api)?, marked).await?;
-        self.shared.safe_deletes.observe(&Change::Applied(marked));
+        self.rewrite(marked).await?;
         let cluster = names::cluster_of_execution_namespace(&work.key.namespace).unwrap_or_default();
         if first {
             let message = format!(
