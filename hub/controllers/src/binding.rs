@@ -49,21 +49,30 @@ fn waiting_for_a_word(
     safe_deletes.to_judge_again(turn).iter().filter_map(|work| bindings.of_work(work)).collect()
 }
 
+/// Whether it is decided of a Work that nobody wants whether it goes.
+fn is_decided(work: &Object) -> bool {
+    work.deleting || work.labels.contains_key(REMOVAL_HELD)
+}
+
 impl Binding {
     /// A controller.
     pub fn new(shared: Arc<Shared>) -> Arc<Self> {
         Arc::new(Binding { shared })
     }
 
-    /// What wakes this controller: a binding whose spec or marks changed; a Work of one, its status aside; an override policy, for those that it
-    /// may mean or meant; a cluster that comes, for those that name it; a person's word that lets go what waits at a cluster, and what may change who holds it back.
+    /// What wakes this controller: a binding whose spec or marks changed; a Work of one, its status aside, and where it goes or is held back for
+    /// those as well that follow it; an override policy, for those that it may mean or meant; a cluster that comes, for those that name it; a person's word that lets go what waits at a cluster, and what may change who holds it back.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let bindings = shared.bindings.clone();
         let works = Source::new(WORK_API, "Work", move |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;
-            bindings.of_work(work).into_iter().collect()
+            let own = bindings.of_work(work);
+            let decided = matches!(change, Change::Deleted(_)) || is_decided(work);
+            let after = own.iter().filter(|_| decided).flat_map(|key| bindings.dependencies.attached_to(key));
+            let after: Vec<Key> = after.collect();
+            own.into_iter().chain(after).collect()
         });
         sources.push(works.but_status());
         let bindings = shared.bindings.clone();
@@ -101,7 +110,12 @@ impl Binding {
     }
 
     /// Removes what nobody wants any more, but for what would be too much at once for its site.
-    async fn remove_orphans(&self, works: &[Arc<Object>], places: &Places<'_>) -> Result<(), Error> {
+    async fn remove_orphans(
+        &self,
+        binding: &ResourceBinding,
+        works: &[Arc<Object>],
+        places: &Places<'_>,
+    ) -> Result<(), Error> {
         for work in works.iter().filter(|work| !work.deleting) {
             let namespace = &work.key.namespace;
             if !places.is_orphan(namespace) {
@@ -111,6 +125,7 @@ impl Binding {
             // What must be gone before others come was so decided by whoever wrote the policy.
             let removal = match places.goes_first(namespace) {
                 true => Removal::Goes,
+                false if self.is_referred_to(binding, namespace).await? => Removal::Waits,
                 false => self.shared.safe_deletes.judge(work, self.staying_beside(work)).await?,
             };
             match removal {
@@ -120,6 +135,25 @@ impl Binding {
             }
         }
         Ok(())
+    }
+
+    /// Whether what requires this binding has a Work in this place of which it is not decided yet whether it goes: were what it refers to
+    /// gone by then, it might be held back without it. What refers to others itself waits for nobody, or those in a circle waited for ever.
+    async fn is_referred_to(&self, binding: &ResourceBinding, namespace: &str) -> Result<bool, Error> {
+        let works = kinds::works(&*self.shared.api)?;
+        for referrer in binding.spec.required_by.iter().filter(|_| !binding.spec.propagate_deps) {
+            let key =
+                Key { namespace: referrer.namespace.as_str().into(), name: referrer.name.as_str().into() };
+            let id = self.shared.bindings.id_of(&key);
+            let own = id.map(|id| self.shared.works.of(&id)).unwrap_or_default();
+            for at in own.iter().filter(|at| *at.namespace == *namespace) {
+                let found = fetch::object(&*self.shared.api, &works, &at.namespace, &at.name).await?;
+                if found.is_some_and(|work| !is_decided(&work)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Takes the mark off a Work that is wanted again, also where it cannot be made now as it should be: else it went on waiting, and a word
@@ -266,7 +300,7 @@ impl Controller for Binding {
         }
         let works = self.shared.works_of(&binding).await?;
         let places = Places::of(&binding);
-        self.remove_orphans(&works, &places).await?;
+        self.remove_orphans(&binding, &works, &places).await?;
         if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }

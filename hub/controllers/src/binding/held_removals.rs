@@ -336,3 +336,37 @@ async fn what_waits_is_marked_whatever_happens_between() {
     let old = api.value(WORK_API, "Work", "karmada-es-m1", "old").unwrap();
     assert_eq!(old["metadata"]["labels"][REMOVAL_HELD], "20260501T120000Z");
 }
+
+/// Has one binding follow another that left m1 for m2; `in_turn`: that follows others as well.
+async fn follow(rig: &Rig, at: usize, referrer: usize, in_turn: bool) {
+    let name = format!("{}-configmap", name(referrer));
+    let edit = |binding: &mut Value| {
+        binding["spec"]["clusters"] = json!([]);
+        binding["spec"]["propagateDeps"] = json!(in_turn);
+        binding["spec"]["requiredBy"] =
+            json!([{"namespace": "default", "name": name, "clusters": [{"name": "m2"}]}]);
+    };
+    rig.edit((BINDING_API, "ResourceBinding"), &binding_key(at), edit).await;
+}
+
+/// Else what is held back might go on running without what it needs.
+#[tokio::test(start_paused = true)]
+async fn what_follows_goes_after_what_it_follows() {
+    let rig = placed(&[]).await;
+    let controller = Binding::new(rig.shared.clone());
+    let look = async |at: usize| {
+        controller.reconcile(&binding_key(at)).await.unwrap();
+        rig.quiet().await;
+        works(&rig, "m1").0
+    };
+    let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
+    rig.edit((BINDING_API, "ResourceBinding"), &binding_key(0), edit).await;
+    follow(&rig, 1, 0, false).await;
+    assert_eq!(look(1).await, COUNT, "of the one that it follows nobody has decided");
+    assert_eq!(look(0).await, COUNT - 1);
+    assert_eq!(look(1).await, COUNT - 2);
+    // Two that follow each other wait for nobody.
+    follow(&rig, 2, 3, true).await;
+    follow(&rig, 3, 2, true).await;
+    assert_eq!((look(2).await, look(3).await), (COUNT - 3, COUNT - 4));
+}
