@@ -126,7 +126,10 @@ impl Binding {
             let removal = match places.goes_first(namespace) {
                 true => Removal::Goes,
                 false if self.is_referred_to(binding, namespace).await? => Removal::Waits,
-                false => self.shared.safe_deletes.judge(work, self.staying_beside(work)).await?,
+                false => {
+                    let (of, beside) = (&binding.spec.resource, self.staying_beside(work));
+                    self.shared.safe_deletes.judge(work, of, beside).await?
+                }
             };
             match removal {
                 Removal::Goes => self.remove_works(std::iter::once(work)).await?,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_api::link_policy::{Deletes, LinkPolicy};
 use karmada_api::names;
@@ -126,11 +127,12 @@ impl SafeDeletes {
         Ok(Some(Arc::new(Cluster { metadata, ..Cluster::default() })))
     }
 
-    /// Whether a Work may go that nobody wants. `works`: how many its cluster has that are not on their way out; waited for only where it
-    /// matters.
+    /// Whether a Work of this object may go that nobody wants. `works`: how many its cluster has that are not on their way out; waited for only
+    /// where it matters.
     pub async fn judge(
         &self,
         work: &Object,
+        of: &ObjectReference,
         works: impl Future<Output = Result<usize, Error>>,
     ) -> Result<Removal, Error> {
         let Some(cluster) = self.cluster_of(work).await? else { return Ok(Removal::Goes) };
@@ -138,7 +140,9 @@ impl SafeDeletes {
         if let Some(since) = waits_since(work) {
             return Ok(if is_let_go(since, &cluster, &bounds) { Removal::Goes } else { Removal::Waits });
         }
-        let asked = Asked { namespace: &work.key.namespace, cluster: &cluster, bounds: &bounds };
+        let takes_others = safe_deletes::takes_others(of);
+        let asked =
+            Asked { namespace: &work.key.namespace, cluster: &cluster, bounds: &bounds, takes_others };
         if let Some(removal) = self.decide(&asked, None) {
             return Ok(removal);
         }
@@ -166,7 +170,7 @@ impl SafeDeletes {
     /// Decides, and notes what goes, in one step: of those who ask at once each is to see what the others took. `None` where it depends on
     /// how many works there are.
     fn decide(&self, asked: &Asked<'_>, works: Option<usize>) -> Option<Removal> {
-        let (Asked { namespace, cluster, bounds }, now) = (*asked, (self.clock)());
+        let (Asked { namespace, cluster, bounds, .. }, now) = (*asked, (self.clock)());
         let mut state = self.state.lock();
         let site = state.site(asked, works.unwrap_or_default(), now);
         if works.is_none() && !site.waits && site.taken >= bounds.max_objects as usize {
@@ -203,6 +207,7 @@ struct Asked<'a> {
     namespace: &'a Arc<str>,
     cluster: &'a Cluster,
     bounds: &'a Deletes,
+    takes_others: bool,
 }
 
 impl State {
@@ -212,7 +217,7 @@ impl State {
         let waits = marked.any(|(since, _)| said.is_none_or(|until| *since > until));
         let window = self.taken.get_mut(asked.namespace);
         let taken = window.map_or(0, |window| window.taken(within(asked.bounds), now));
-        Site { works, taken, waits }
+        Site { works, taken, waits, takes_others: asked.takes_others }
     }
 }
 

@@ -8,8 +8,10 @@ use std::borrow::Borrow;
 use std::collections::VecDeque;
 
 use jiff::{SignedDuration, Timestamp};
+use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_api::link_policy::{Deletes, LinkPolicy};
+use karmada_api::object;
 use karmada_api::selector::labels_match;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 
@@ -40,6 +42,15 @@ pub struct Site {
     pub taken: usize,
     /// Whether any Work there waits for a person.
     pub waits: bool,
+    /// Whether the Work in question takes others along.
+    pub takes_others: bool,
+}
+
+/// Whether an object takes others along where it goes, also such as no Work tells of: a namespace what is in it, a definition every object of
+/// its kind.
+pub fn takes_others(object: &ObjectReference) -> bool {
+    let (group, _) = object::group_version(&object.api_version);
+    matches!((group, &*object.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
 }
 
 /// What holds for a cluster: of the policies that select it the one of the highest priority, of several the first by name. One whose
@@ -55,13 +66,14 @@ pub fn bounds<P: Borrow<LinkPolicy>>(cluster: &Cluster, policies: &[P]) -> Delet
     first.and_then(|policy| policy.spec.deletes.clone()).unwrap_or_default()
 }
 
-/// Whether a Work may go. Once something waits at a site all that follows waits as well: it is of the same change, or nobody can tell.
+/// Whether a Work may go. Once something waits at a site all that follows waits as well: it is of the same change, or nobody can tell. What
+/// takes others along waits always: nobody counts how many.
 pub fn judge(bounds: &Deletes, site: Site) -> Verdict {
     let taken = site.taken as u64 + 1;
     let all = (site.works + site.taken) as u64;
     let too_many = taken > u64::from(bounds.max_objects);
     let too_large = taken * 100 > u64::from(bounds.max_percent) * all;
-    let waits = site.waits || (too_many && too_large);
+    let waits = site.waits || site.takes_others || (too_many && too_large);
     if waits && !hold_nothing(bounds) { Verdict::Waits } else { Verdict::Goes }
 }
 
@@ -150,7 +162,24 @@ mod tests {
     }
 
     fn site(works: usize, taken: usize, waits: bool) -> Site {
-        Site { works, taken, waits }
+        Site { works, taken, waits, takes_others: false }
+    }
+
+    #[test]
+    fn what_takes_others_along_waits_unless_nothing_does() {
+        let one = Site { takes_others: true, ..site(1000, 0, false) };
+        assert_eq!(judge(&Deletes::default(), one), Verdict::Waits);
+        assert_eq!(judge(&Deletes { max_percent: 100, ..Deletes::default() }, one), Verdict::Goes);
+        for (api_version, kind, takes) in [
+            ("v1", "Namespace", true),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", true),
+            ("example.com/v1", "Namespace", false),
+            ("v1", "ConfigMap", false),
+        ] {
+            let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+            let object = ObjectReference { api_version, kind, ..ObjectReference::default() };
+            assert_eq!(takes_others(&object), takes, "{object:?}");
+        }
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub struct LinkPolicySpec {
     pub deletes: Option<Deletes>,
 }
 
-/// How many Works a change of placement may take from a cluster without a person's word: more than both bounds within the time wait.
+/// How many Works a change of placement may take from a cluster without a person's word: more than both bounds within the time wait, and
+/// always what takes others along.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deletes {

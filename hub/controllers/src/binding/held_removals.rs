@@ -1,6 +1,7 @@
 //! Works that a change of placement would take too many of at once, over the port in memory: they wait, also after a restart, until a person
 //! says otherwise; what a person deletes does not.
 
+use karmada_api::binding::ObjectReference;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use serde_json::json;
 
@@ -255,7 +256,8 @@ async fn several_at_once_take_no_more_than_one_after_the_other() {
         tokio::task::yield_now().await;
         Ok::<usize, Error>(COUNT)
     };
-    let judged = works.iter().map(|work| rig.shared.safe_deletes.judge(work, count()));
+    let of = ObjectReference::default();
+    let judged = works.iter().map(|work| rig.shared.safe_deletes.judge(work, &of, count()));
     let judged = futures::future::try_join_all(judged).await.unwrap();
     assert_eq!(judged.iter().filter(|removal| **removal == Removal::Goes).count(), 7);
 }
@@ -369,4 +371,34 @@ async fn what_follows_goes_after_what_it_follows() {
     follow(&rig, 2, 3, true).await;
     follow(&rig, 3, 2, true).await;
     assert_eq!((look(2).await, look(3).await), (COUNT - 3, COUNT - 4));
+}
+
+/// One Work, and with it everything of a kind that the site has, whoever made it.
+#[tokio::test(start_paused = true)]
+async fn a_definition_of_a_kind_waits_alone() {
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({"site": name})));
+    let name = "widgets.example.com";
+    let binding = format!("{name}-customresourcedefinition");
+    let definition = |clusters: &[&str]| {
+        let mut made = rig::binding("web", &json!({}), clusters);
+        made["kind"] = json!("ClusterResourceBinding");
+        made["metadata"] = json!({"name": binding, "generation": 1, "finalizers": ["karmada.io/cluster-resource-binding-controller"],
+            "labels": {"clusterresourcebinding.karmada.io/permanent-id": "b-widgets"}});
+        made["spec"]["resource"] = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "name": name});
+        made
+    };
+    let template = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}});
+    let rig = Rig::new(clusters.chain([template, definition(&["m1"])])).await;
+    let controller = Binding::new(rig.shared.clone());
+    let look = async || {
+        controller.reconcile(&rig::key("", &binding)).await.unwrap();
+        rig.quiet().await;
+        (works(&rig, "m1"), works(&rig, "m2"))
+    };
+    assert_eq!(look().await, ((1, 0), (0, 0)));
+    let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
+    rig.edit((BINDING_API, "ClusterResourceBinding"), &rig::key("", &binding), edit).await;
+    assert_eq!(look().await, ((1, 1), (1, 0)));
+    confirm(&rig, "20260501T120000Z").await;
+    assert_eq!(look().await, ((0, 0), (1, 0)));
 }
