@@ -32,6 +32,9 @@ const WORK_API: &str = "work.karmada.io/v1alpha1";
 /// How long to wait for Works that must go before new ones come.
 const PURGE_WAIT: Duration = Duration::from_secs(5);
 
+/// How long to wait for what is decided of others that this follows, where nothing tells of it.
+const REFERRERS_WAIT: Duration = Duration::from_secs(30);
+
 /// Works of one binding that are written at once.
 const WRITES_AT_ONCE: usize = 16;
 
@@ -109,13 +112,14 @@ impl Binding {
         Ok(())
     }
 
-    /// Removes what nobody wants any more, but for what would be too much at once for its site.
+    /// Removes what nobody wants any more, but for what would be too much at once for its site. Whether anything waits for what it follows.
     async fn remove_orphans(
         &self,
         binding: &ResourceBinding,
         works: &[Arc<Object>],
         places: &Places<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let mut follows = false;
         for work in works.iter().filter(|work| !work.deleting) {
             let namespace = &work.key.namespace;
             if !places.is_orphan(namespace) {
@@ -125,7 +129,10 @@ impl Binding {
             // What must be gone before others come was so decided by whoever wrote the policy.
             let removal = match places.goes_first(namespace) {
                 true => Removal::Goes,
-                false if self.is_referred_to(binding, namespace).await? => Removal::Waits,
+                false if self.is_referred_to(binding, namespace).await? => {
+                    follows = true;
+                    continue;
+                }
                 false => {
                     let (of, beside) = (&binding.spec.resource, self.staying_beside(work));
                     self.shared.safe_deletes.judge(work, of, beside).await?
@@ -137,7 +144,7 @@ impl Binding {
                 Removal::Held { mark, first } => self.hold(work, &mark, first).await?,
             }
         }
-        Ok(())
+        Ok(follows)
     }
 
     /// Whether what requires this binding has a Work in this place of which it is not decided yet whether it goes: were what it refers to
@@ -303,7 +310,7 @@ impl Controller for Binding {
         }
         let works = self.shared.works_of(&binding).await?;
         let places = Places::of(&binding);
-        self.remove_orphans(&binding, &works, &places).await?;
+        let follows = self.remove_orphans(&binding, &works, &places).await?;
         if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }
@@ -326,7 +333,9 @@ impl Controller for Binding {
         if belonging::is_the_hubs_own(&template) {
             return Ok(Action::Done);
         }
-        self.make_works(&binding, &template).await
+        let made = self.make_works(&binding, &template).await?;
+        // What it follows tells when it is decided, but for one that went while nobody saw it.
+        Ok(if follows { Action::RequeueAfter(REFERRERS_WAIT) } else { made })
     }
 }
 

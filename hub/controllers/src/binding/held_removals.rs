@@ -365,6 +365,8 @@ async fn what_follows_goes_after_what_it_follows() {
     rig.edit((BINDING_API, "ResourceBinding"), &binding_key(0), edit).await;
     follow(&rig, 1, 0, false).await;
     assert_eq!(look(1).await, COUNT, "of the one that it follows nobody has decided");
+    let looks_again = controller.reconcile(&binding_key(1)).await.unwrap();
+    assert!(matches!(looks_again, Action::RequeueAfter(_)), "should nobody tell: {looks_again:?}");
     assert_eq!(look(0).await, COUNT - 1);
     assert_eq!(look(1).await, COUNT - 2);
     // Two that follow each other wait for nobody.
