@@ -24,6 +24,7 @@ use crate::runner::{Action, Controller, Error, Source};
 use crate::safe_deletes::{Removal, SafeDeletes};
 use crate::shared::{Put, Shared};
 use crate::typed::Turn;
+use crate::works_index::binding_id;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
@@ -184,11 +185,12 @@ impl Binding {
         Ok(())
     }
 
-    /// How many Works stand where this one does, those on their way out aside.
+    /// How many Works of bindings stand where this one does, those on their way out aside. Of namespaces and quotas every site has as many as the
+    /// hub has: a fifth of all could be everything that was placed there.
     async fn staying_beside(&self, work: &Object) -> Result<usize, Error> {
         let resource = kinds::works(&*self.shared.api)?;
         let all = self.shared.api.list(&resource, &work.key.namespace).await?;
-        Ok(all.iter().filter(|work| !work.deleting).count())
+        Ok(all.iter().filter(|work| !work.deleting && binding_id(work).is_some()).count())
     }
 
     /// Marks a Work that waits for a person, and tells of the first of a site.

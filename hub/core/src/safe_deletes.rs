@@ -36,7 +36,7 @@ pub enum Verdict {
 /// A site of which a Work is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Works there that are not on their way out, the one in question among them.
+    /// Works of bindings there that are not on their way out, the one in question among them.
     pub works: usize,
     /// Works that a change of placement took within the time of the policy.
     pub taken: usize,

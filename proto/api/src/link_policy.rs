@@ -44,7 +44,7 @@ pub struct LinkPolicySpec {
 pub struct Deletes {
     /// Works.
     pub max_objects: u32,
-    /// Works in a hundred of those that the cluster has.
+    /// Works in a hundred of those that were placed in the cluster.
     pub max_percent: u32,
     /// The time, as Go writes durations.
     pub within: String,

@@ -404,3 +404,17 @@ async fn a_definition_of_a_kind_waits_alone() {
     confirm(&rig, "20260501T120000Z").await;
     assert_eq!(look().await, ((0, 0), (1, 0)));
 }
+
+/// Every site has as many Works of namespaces as the hub has namespaces.
+#[tokio::test(start_paused = true)]
+async fn a_fifth_is_of_what_was_placed_there() {
+    let namespaces = (0..300).map(|at| {
+        json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": format!("n-{at}"), "namespace": "karmada-es-m1",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": format!("n-{at}"), "uid": "u"}]},
+            "spec": {"workload": {"manifests": []}}})
+    });
+    let rig = placed(&[]).await;
+    rig.api.seed_all(namespaces);
+    move_all(&rig, "m2").await;
+    assert_eq!(works(&rig, "m1"), (300 + 20, 20));
+}
