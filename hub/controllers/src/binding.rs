@@ -8,7 +8,6 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::names;
 use karmada_api::object;
-use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{events, finalizers};
 use karmada_core::belonging;
@@ -26,6 +25,7 @@ use crate::runner::{Action, Controller, Error, Source};
 use crate::safe_deletes::{Removal, SafeDeletes};
 use crate::shared::{Put, Shared};
 use crate::typed::Turn;
+use crate::works_index::binding_id;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
@@ -33,6 +33,9 @@ const WORK_API: &str = "work.karmada.io/v1alpha1";
 
 /// How long to wait for Works that must go before new ones come.
 const PURGE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long to wait for what is decided of others that this follows, where nothing tells of it.
+const REFERRERS_WAIT: Duration = Duration::from_secs(30);
 
 /// Works of one binding that are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -48,13 +51,12 @@ fn waiting_for_a_word(
     safe_deletes: &SafeDeletes,
     turn: &Turn<Cluster>,
 ) -> Vec<Key> {
-    let word = |cluster: &Cluster| {
-        let said = cluster.annotation(CONFIRM_REMOVALS).map(str::to_owned);
-        Some((said, cluster.metadata.labels.clone().unwrap_or_default(), cluster.deleting()))
-    };
-    let (before, now) = (turn.before.as_deref().and_then(word), turn.now.as_deref().and_then(word));
-    let waiting = if now == before { Vec::new() } else { safe_deletes.marked(&turn.key.name) };
-    waiting.iter().filter_map(|work| bindings.of_work(work)).collect()
+    safe_deletes.to_judge_again(turn).iter().filter_map(|work| bindings.of_work(work)).collect()
+}
+
+/// Whether it is decided of a Work that nobody wants whether it goes.
+fn is_decided(work: &Object) -> bool {
+    work.deleting || work.labels.contains_key(REMOVAL_HELD)
 }
 
 impl Binding {
@@ -63,15 +65,19 @@ impl Binding {
         Arc::new(Binding { shared })
     }
 
-    /// What wakes this controller: a binding whose spec or marks changed; a Work of one, its status aside; an override policy, for those that it
-    /// may mean or meant; a cluster that comes, for those that name it; a person's word that lets go what waits at a cluster, and what may change who holds it back.
+    /// What wakes this controller: a binding whose spec or marks changed; a Work of one, its status aside, and where it goes or is held back for
+    /// those as well that follow it; an override policy, for those that it may mean or meant; a cluster that comes, for those that name it; a person's word that lets go what waits at a cluster, and what may change who holds it back.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let bindings = shared.bindings.clone();
         let works = Source::new(WORK_API, "Work", move |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;
-            bindings.of_work(work).into_iter().collect()
+            let own = bindings.of_work(work);
+            let decided = matches!(change, Change::Deleted(_)) || is_decided(work);
+            let after = own.iter().filter(|_| decided).flat_map(|key| bindings.dependencies.attached_to(key));
+            let after: Vec<Key> = after.collect();
+            own.into_iter().chain(after).collect()
         });
         sources.push(works.but_status());
         let bindings = shared.bindings.clone();
@@ -108,13 +114,31 @@ impl Binding {
         Ok(())
     }
 
-    /// Removes what nobody wants any more, but for what would be too much at once for its site.
-    async fn remove_orphans(&self, works: &[Arc<Object>], places: &Places<'_>) -> Result<(), Error> {
-        for work in works.iter().filter(|work| !work.deleting && places.is_orphan(&work.key.namespace)) {
+    /// Removes what nobody wants any more, but for what would be too much at once for its site. Whether anything waits for what it follows.
+    async fn remove_orphans(
+        &self,
+        binding: &ResourceBinding,
+        works: &[Arc<Object>],
+        places: &Places<'_>,
+    ) -> Result<bool, Error> {
+        let mut follows = false;
+        for work in works.iter().filter(|work| !work.deleting) {
+            let namespace = &work.key.namespace;
+            if !places.is_orphan(namespace) {
+                self.hold_no_longer(work).await?;
+                continue;
+            }
             // What must be gone before others come was so decided by whoever wrote the policy.
-            let removal = match places.goes_first(&work.key.namespace) {
+            let removal = match places.goes_first(namespace) {
                 true => Removal::Goes,
-                false => self.shared.safe_deletes.judge(work, self.staying_beside(work)).await?,
+                false if self.is_referred_to(binding, namespace).await? => {
+                    follows = true;
+                    continue;
+                }
+                false => {
+                    let (of, beside) = (&binding.spec.resource, self.staying_beside(work));
+                    self.shared.safe_deletes.judge(work, of, beside).await?
+                }
             };
             match removal {
                 Removal::Goes => self.remove_works(std::iter::once(work)).await?,
@@ -122,22 +146,59 @@ impl Binding {
                 Removal::Held { mark, first } => self.hold(work, &mark, first).await?,
             }
         }
+        Ok(follows)
+    }
+
+    /// Whether what requires this binding has a Work in this place of which it is not decided yet whether it goes: were what it refers to
+    /// gone by then, it might be held back without it. What refers to others itself waits for nobody, or those in a circle waited for ever.
+    async fn is_referred_to(&self, binding: &ResourceBinding, namespace: &str) -> Result<bool, Error> {
+        let works = kinds::works(&*self.shared.api)?;
+        for referrer in binding.spec.required_by.iter().filter(|_| !binding.spec.propagate_deps) {
+            let key =
+                Key { namespace: referrer.namespace.as_str().into(), name: referrer.name.as_str().into() };
+            let id = self.shared.bindings.id_of(&key);
+            let own = id.map(|id| self.shared.works.of(&id)).unwrap_or_default();
+            for at in own.iter().filter(|at| *at.namespace == *namespace) {
+                let found = fetch::object(&*self.shared.api, &works, &at.namespace, &at.name).await?;
+                if found.is_some_and(|work| !is_decided(&work)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes the mark off a Work that is wanted again, also where it cannot be made now as it should be: else it went on waiting, and a word
+    /// that was said since would let it go the next time that nobody wants it.
+    async fn hold_no_longer(&self, work: &Object) -> Result<(), Error> {
+        if !work.labels.contains_key(REMOVAL_HELD) {
+            return Ok(());
+        }
+        let mut unmarked: Value = work.parse()?;
+        object::remove_label(&mut unmarked, REMOVAL_HELD);
+        self.rewrite(unmarked).await
+    }
+
+    /// Writes a Work with or without a mark, and has it known at once.
+    async fn rewrite(&self, work: Value) -> Result<(), Error> {
+        let written = self.shared.api.update(&kinds::works(&*self.shared.api)?, work).await?;
+        self.shared.safe_deletes.observe(&Change::Applied(written));
         Ok(())
     }
 
-    /// How many Works stand where this one does, those on their way out aside.
+    /// How many Works of bindings stand where this one does, those on their way out aside. Of namespaces and quotas every site has as many as the
+    /// hub has: a fifth of all could be everything that was placed there.
     async fn staying_beside(&self, work: &Object) -> Result<usize, Error> {
         let resource = kinds::works(&*self.shared.api)?;
         let all = self.shared.api.list(&resource, &work.key.namespace).await?;
-        Ok(all.iter().filter(|work| !work.deleting).count())
+        Ok(all.iter().filter(|work| !work.deleting && binding_id(work).is_some()).count())
     }
 
     /// Marks a Work that waits for a person, and tells of the first of a site.
     async fn hold(&self, work: &Object, mark: &str, first: bool) -> Result<(), Error> {
         let mut marked: Value = work.parse()?;
         object::set_label(&mut marked, REMOVAL_HELD, mark);
-        let marked = self.shared.api.update(&kinds::works(&*self.shared.api)?, marked).await?;
-        self.shared.safe_deletes.observe(&Change::Applied(marked));
+        self.rewrite(marked).await?;
         let cluster = names::cluster_of_execution_namespace(&work.key.namespace).unwrap_or_default();
         if first {
             let message = format!(
@@ -252,7 +313,7 @@ impl Controller for Binding {
         }
         let works = self.shared.works_of(&binding).await?;
         let places = Places::of(&binding);
-        self.remove_orphans(&works, &places).await?;
+        let follows = self.remove_orphans(&binding, &works, &places).await?;
         if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }
@@ -275,7 +336,10 @@ impl Controller for Binding {
         if belonging::is_the_hubs_own(&template) {
             return Ok(Action::Done);
         }
-        self.shared.metrics.timed(Measure::SyncWork, self.make_works(&binding, &template)).await
+        let made = self.make_works(&binding, &template);
+        let made = self.shared.metrics.timed(Measure::SyncWork, made).await?;
+        // What it follows tells when it is decided, but for one that went while nobody saw it.
+        Ok(if follows { Action::RequeueAfter(REFERRERS_WAIT) } else { made })
     }
 }
 

@@ -194,6 +194,16 @@ impl BindingsIndex {
         self.contains(&key).then_some(key)
     }
 
+    /// The permanent id of a binding, by which its Works are found.
+    pub fn id_of(&self, key: &Key) -> Option<Arc<str>> {
+        self.state.read().bindings.get(key)?.id.clone()
+    }
+
+    /// Whether a Work is of a binding that is not there any more, whatever has its name now.
+    pub fn is_left_over(&self, work: &Object) -> bool {
+        binding_id(work).is_some_and(|id| !self.state.read().by_id.contains_key(id))
+    }
+
     /// Whether there is such a binding.
     pub fn contains(&self, key: &Key) -> bool {
         self.state.read().bindings.contains_key(key)

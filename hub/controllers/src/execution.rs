@@ -1,19 +1,22 @@
 //! Execution controller: a Work of a known cluster is kept until its objects are gone from the member, and one that is held back says
 //! so. Sending and applying is the gateway's and the agent's.
 //!
-//! In: Works, and Clusters that come. Out: the finalizer of a Work that somebody wrote without it; the Dispatching condition.
+//! In: Works, and Clusters that come. Out: the finalizer of a Work that somebody wrote without it; the Dispatching condition; where a Work waits
+//! for a person and its binding is gone, its end once the person spoke.
 
 use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
+use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{conditions, events, finalizers};
 use karmada_api::work::Work;
 use karmada_api::{names, object};
 use karmada_core::status;
 
+use crate::bindings_index::BindingsIndex;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, Key, Object, Resource};
+use crate::port::{Api, ApiError, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
@@ -28,7 +31,8 @@ impl Execution {
         Arc::new(Execution { shared })
     }
 
-    /// What wakes this controller: a Work, its status aside; a Cluster that comes, for all Works that were written for it before.
+    /// What wakes this controller: a Work, its status aside; a Cluster that comes, for all Works that were written for it before; what may let
+    /// go a Work that waits for a person, where its binding is gone.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
         let works = Source::own("work.karmada.io/v1alpha1", "Work").but_status();
         let clusters = shared.clusters.wakes(|turn| {
@@ -38,7 +42,16 @@ impl Execution {
             let namespace = names::execution_namespace(&turn.key.name);
             comes.then(|| Key { namespace: namespace.into(), name: "".into() }).into_iter().collect()
         });
-        vec![works, clusters]
+        let left_over = |works: Vec<Arc<Object>>, bindings: &BindingsIndex| -> Vec<Key> {
+            works.iter().filter(|work| bindings.is_left_over(work)).map(|work| work.key.clone()).collect()
+        };
+        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
+        let words =
+            shared.clusters.wakes(move |turn| left_over(safe_deletes.to_judge_again(turn), &bindings));
+        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
+        let policies =
+            shared.safe_deletes.policies.wakes(move |_| left_over(safe_deletes.all_marked(), &bindings));
+        vec![works, clusters, words, policies]
     }
 
     fn api(&self) -> &dyn Api {
@@ -46,6 +59,9 @@ impl Execution {
     }
 
     async fn one(&self, resource: &Resource, object: Arc<Object>) -> Result<(), Error> {
+        if self.ends_left_over(resource, &object).await? {
+            return Ok(());
+        }
         let work: Work = object.parse()?;
         let object = if self.lacks_finalizer(&work).await? {
             let mut value = object.value()?;
@@ -55,6 +71,19 @@ impl Execution {
             object
         };
         self.dispatching(resource, object.parse()?).await
+    }
+
+    /// Deletes a Work that waited for a person's word and has it, and whose binding was taken away without the hub: nobody else would.
+    async fn ends_left_over(&self, resource: &Resource, work: &Object) -> Result<bool, Error> {
+        let marked = !work.deleting && work.labels.contains_key(REMOVAL_HELD);
+        let waits = marked && self.shared.bindings.is_left_over(work);
+        if !waits || !self.shared.safe_deletes.is_let_go(work).await? {
+            return Ok(false);
+        }
+        match self.api().delete(resource, &work.key, &work.uid, Propagation::Background).await {
+            Ok(()) | Err(ApiError::NotFound(_)) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether a Work is one that a cluster's agent is to remove the objects of, and would be gone before. Of a namespace that no cluster

@@ -8,32 +8,47 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_api::link_policy::{Deletes, LinkPolicy};
 use karmada_api::names;
+use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_core::safe_deletes::{self, Site, Verdict, Window};
 use parking_lot::Mutex;
+use serde::Deserialize;
 
-use crate::port::{Change, Object};
-use crate::runner::Clock;
-use crate::typed::Typed;
+use crate::fetch::{self, kinds};
+use crate::port::{Api, Change, Object};
+use crate::runner::{Clock, Error};
+use crate::typed::{Turn, Typed};
 
 /// What is known of removals, and who says how many there may be.
 pub struct SafeDeletes {
     /// Every LinkPolicy.
     pub policies: Arc<Typed<LinkPolicy>>,
+    api: Arc<dyn Api>,
     clusters: Arc<Typed<Cluster>>,
     clock: Clock,
     state: Mutex<State>,
 }
 
+/// Works that bear a mark, by name, each with the moment that it says.
+type Marked = BTreeMap<Arc<str>, (Timestamp, Arc<Object>)>;
+
 /// By execution namespace.
 #[derive(Default)]
 struct State {
-    /// Works that bear a mark, by name.
-    marked: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Object>>>,
+    marked: BTreeMap<Arc<str>, Marked>,
     taken: BTreeMap<Arc<str>, Window>,
+}
+
+/// What is read of a Cluster that cannot be read as a whole.
+#[derive(Deserialize)]
+struct Head {
+    metadata: ObjectMeta,
 }
 
 /// What is to be done about a Work that nobody wants.
@@ -47,16 +62,17 @@ pub enum Removal {
     Held { mark: String, first: bool },
 }
 
-fn mark_of(work: &Object) -> Option<&str> {
-    work.labels.get(REMOVAL_HELD).map(String::as_str)
+/// Since when a Work waits. What is no mark is none: nobody could ever let such a Work go.
+fn waits_since(work: &Object) -> Option<Timestamp> {
+    safe_deletes::moment_of(work.labels.get(REMOVAL_HELD)?)
 }
 
 impl SafeDeletes {
     /// Nothing is known yet. What is remembered of a cluster is forgotten with it.
-    pub fn new(clusters: Arc<Typed<Cluster>>, clock: Clock) -> Arc<Self> {
+    pub fn new(api: Arc<dyn Api>, clusters: Arc<Typed<Cluster>>, clock: Clock) -> Arc<Self> {
         let all = clusters.clone();
-        let this =
-            Arc::new(SafeDeletes { policies: Arc::default(), clusters, clock, state: Mutex::default() });
+        let (policies, state) = (Arc::default(), Mutex::default());
+        let this = Arc::new(SafeDeletes { policies, api, clusters, clock, state });
         // Weak: the clusters' listeners live as long as the clusters, which are held here.
         let forgets = Arc::downgrade(&this);
         all.listen(move |turn| {
@@ -72,14 +88,11 @@ impl SafeDeletes {
     /// Takes note of a change of a Work.
     pub fn observe(&self, change: &Change) {
         let (Change::Applied(work) | Change::Deleted(work)) = change;
-        let waits = matches!(change, Change::Applied(_)) && mark_of(work).is_some() && !work.deleting;
+        let applied = matches!(change, Change::Applied(_)) && !work.deleting;
         let mut state = self.state.lock();
-        if waits {
-            state
-                .marked
-                .entry(work.key.namespace.clone())
-                .or_default()
-                .insert(work.key.name.clone(), work.clone());
+        if let Some(since) = waits_since(work).filter(|_| applied) {
+            let marked = state.marked.entry(work.key.namespace.clone()).or_default();
+            marked.insert(work.key.name.clone(), (since, work.clone()));
         } else if let Some(marked) = state.marked.get_mut(&work.key.namespace) {
             marked.remove(&work.key.name);
             if marked.is_empty() {
@@ -89,47 +102,90 @@ impl SafeDeletes {
     }
 
     /// The Works of a cluster that bear a mark.
-    pub fn marked(&self, cluster: &str) -> Vec<Arc<Object>> {
+    fn marked(&self, cluster: &str) -> Vec<Arc<Object>> {
         let state = self.state.lock();
         let marked = state.marked.get(names::execution_namespace(cluster).as_str());
-        marked.map(|works| works.values().cloned().collect()).unwrap_or_default()
+        marked.into_iter().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
     }
 
     /// Every Work that bears a mark.
     pub fn all_marked(&self) -> Vec<Arc<Object>> {
-        self.state.lock().marked.values().flat_map(|works| works.values().cloned()).collect()
+        let state = self.state.lock();
+        state.marked.values().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
     }
 
-    /// Whether a Work may go that nobody wants. `works`: how many its cluster has that are not on their way out; waited for only where it
-    /// matters.
-    pub async fn judge<E>(
+    /// The cluster of a Work; `None` where it is gone or going, as everything goes then. One that is there and cannot be read is not gone: what
+    /// its metadata say holds for it.
+    async fn cluster_of(&self, work: &Object) -> Result<Option<Arc<Cluster>>, Error> {
+        let Some(name) = names::cluster_of_execution_namespace(&work.key.namespace) else { return Ok(None) };
+        if let Some(known) = self.clusters.get("", name) {
+            return Ok(Some(known).filter(|cluster| !cluster.deleting()));
+        }
+        let found = fetch::object(&*self.api, &kinds::clusters(&*self.api)?, "", name).await?;
+        let Some(found) = found.filter(|cluster| !cluster.deleting) else { return Ok(None) };
+        let Head { metadata } = found.parse()?;
+        Ok(Some(Arc::new(Cluster { metadata, ..Cluster::default() })))
+    }
+
+    /// Whether a Work of this object may go that nobody wants. `works`: how many its cluster has that are not on their way out; waited for only
+    /// where it matters.
+    pub async fn judge(
         &self,
         work: &Object,
-        works: impl Future<Output = Result<usize, E>>,
-    ) -> Result<Removal, E> {
-        let namespace = &work.key.namespace;
-        let cluster = names::cluster_of_execution_namespace(namespace);
-        let cluster = cluster.and_then(|name| self.clusters.get("", name));
-        // Of one that is gone or going everything goes.
-        let Some(cluster) = cluster.filter(|cluster| !cluster.deleting()) else { return Ok(Removal::Goes) };
+        of: &ObjectReference,
+        works: impl Future<Output = Result<usize, Error>>,
+    ) -> Result<Removal, Error> {
+        let Some(cluster) = self.cluster_of(work).await? else { return Ok(Removal::Goes) };
         let bounds = safe_deletes::bounds(&cluster, &self.policies.all(""));
-        if let Some(mark) = mark_of(work) {
-            let goes = safe_deletes::is_confirmed(mark, &cluster) || safe_deletes::hold_nothing(&bounds);
-            return Ok(if goes { Removal::Goes } else { Removal::Waits });
+        if let Some(since) = waits_since(work) {
+            return Ok(if is_let_go(since, &cluster, &bounds) { Removal::Goes } else { Removal::Waits });
         }
-        let mut site = self.site(namespace, &cluster, &bounds);
-        if !site.waits && site.taken >= bounds.max_objects as usize {
-            site.works = works.await?;
+        let takes_others = safe_deletes::takes_others(of);
+        let asked =
+            Asked { namespace: &work.key.namespace, cluster: &cluster, bounds: &bounds, takes_others };
+        if let Some(removal) = self.decide(&asked, None) {
+            return Ok(removal);
         }
-        let now = (self.clock)();
-        match safe_deletes::judge(&bounds, site) {
+        let works = works.await?;
+        Ok(self.decide(&asked, Some(works)).unwrap_or(Removal::Waits))
+    }
+
+    /// Whether a Work waited for a person, and waits no more.
+    pub async fn is_let_go(&self, work: &Object) -> Result<bool, Error> {
+        let Some(since) = waits_since(work) else { return Ok(false) };
+        let Some(cluster) = self.cluster_of(work).await? else { return Ok(false) };
+        Ok(is_let_go(since, &cluster, &safe_deletes::bounds(&cluster, &self.policies.all(""))))
+    }
+
+    /// The Works that wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
+    pub fn to_judge_again(&self, turn: &Turn<Cluster>) -> Vec<Arc<Object>> {
+        let word = |cluster: &Cluster| {
+            let said = cluster.annotation(CONFIRM_REMOVALS).map(str::to_owned);
+            Some((said, cluster.metadata.labels.clone().unwrap_or_default(), cluster.deleting()))
+        };
+        let (before, now) = (turn.before.as_deref().and_then(word), turn.now.as_deref().and_then(word));
+        if now == before { Vec::new() } else { self.marked(&turn.key.name) }
+    }
+
+    /// Decides, and notes what goes, in one step: of those who ask at once each is to see what the others took. `None` where it depends on
+    /// how many works there are.
+    fn decide(&self, asked: &Asked<'_>, works: Option<usize>) -> Option<Removal> {
+        let (Asked { namespace, cluster, bounds, .. }, now) = (*asked, (self.clock)());
+        let mut state = self.state.lock();
+        let site = state.site(asked, works.unwrap_or_default(), now);
+        if works.is_none() && !site.waits && site.taken >= bounds.max_objects as usize {
+            return None;
+        }
+        Some(match safe_deletes::judge(bounds, site) {
             Verdict::Goes => {
-                let mut state = self.state.lock();
-                state.taken.entry(namespace.clone()).or_default().take(within(&bounds), now);
-                Ok(Removal::Goes)
+                state.taken.entry(namespace.clone()).or_default().take(within(bounds), now);
+                Removal::Goes
             }
-            Verdict::Waits => Ok(Removal::Held { mark: safe_deletes::mark(now), first: !site.waits }),
-        }
+            Verdict::Waits => {
+                let since = safe_deletes::waits_since(now, cluster);
+                Removal::Held { mark: safe_deletes::mark(since), first: !site.waits }
+            }
+        })
     }
 
     /// Of how many clusters it is remembered what went.
@@ -137,17 +193,31 @@ impl SafeDeletes {
     pub fn remembers(&self) -> usize {
         self.state.lock().taken.len()
     }
+}
 
-    fn site(&self, namespace: &Arc<str>, cluster: &Cluster, bounds: &Deletes) -> Site {
-        let mut state = self.state.lock();
-        let mut marked = state.marked.get(namespace).into_iter().flat_map(BTreeMap::values);
-        let waits = |work: &&Arc<Object>| {
-            mark_of(work).is_some_and(|mark| !safe_deletes::is_confirmed(mark, cluster))
-        };
-        let waits = marked.any(|work| waits(&work));
-        let taken =
-            state.taken.get_mut(namespace).map_or(0, |window| window.taken(within(bounds), (self.clock)()));
-        Site { works: 0, taken, waits }
+/// Whether what was held back at this moment waits no more.
+fn is_let_go(since: Timestamp, cluster: &Cluster, bounds: &Deletes) -> bool {
+    let said = safe_deletes::let_go_until(cluster);
+    said.is_some_and(|until| since <= until) || safe_deletes::hold_nothing(bounds)
+}
+
+/// What is asked about: a site, and what holds for it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    namespace: &'a Arc<str>,
+    cluster: &'a Cluster,
+    bounds: &'a Deletes,
+    takes_others: bool,
+}
+
+impl State {
+    fn site(&mut self, asked: &Asked<'_>, works: usize, now: Timestamp) -> Site {
+        let said = safe_deletes::let_go_until(asked.cluster);
+        let mut marked = self.marked.get(asked.namespace).into_iter().flat_map(BTreeMap::values);
+        let waits = marked.any(|(since, _)| said.is_none_or(|until| *since > until));
+        let window = self.taken.get_mut(asked.namespace);
+        let taken = window.map_or(0, |window| window.taken(within(asked.bounds), now));
+        Site { works, taken, waits, takes_others: asked.takes_others }
     }
 }
 

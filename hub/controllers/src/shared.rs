@@ -113,7 +113,7 @@ impl Shared {
         let share = move |cluster: &mut Cluster| enablements.share(&mut cluster.status.api_enablements);
         let clusters = Arc::new(Typed::compacted(share));
         Arc::new(Shared {
-            safe_deletes: SafeDeletes::new(clusters.clone(), clock.clone()),
+            safe_deletes: SafeDeletes::new(api.clone(), clusters.clone(), clock.clone()),
             api,
             interpreter: customized.interpreter(),
             customized,

@@ -7,14 +7,19 @@
 use std::borrow::Borrow;
 use std::collections::VecDeque;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_api::link_policy::{Deletes, LinkPolicy};
+use karmada_api::object;
 use karmada_api::selector::labels_match;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 
 /// How a moment is written in a mark: it sorts as text, and may be the value of a label.
 const MARK: &str = "%Y%m%dT%H%M%SZ";
+
+/// What a mark tells apart.
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// The spans that a window counts in: what went is forgotten by this part of its time.
 const SPANS: u32 = 20;
@@ -31,12 +36,21 @@ pub enum Verdict {
 /// A site of which a Work is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Works there that are not on their way out, the one in question among them.
+    /// Works of bindings there that are not on their way out, the one in question among them.
     pub works: usize,
     /// Works that a change of placement took within the time of the policy.
     pub taken: usize,
     /// Whether any Work there waits for a person.
     pub waits: bool,
+    /// Whether the Work in question takes others along.
+    pub takes_others: bool,
+}
+
+/// Whether an object takes others along where it goes, also such as no Work tells of: a namespace what is in it, a definition every object of
+/// its kind.
+pub fn takes_others(object: &ObjectReference) -> bool {
+    let (group, _) = object::group_version(&object.api_version);
+    matches!((group, &*object.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
 }
 
 /// What holds for a cluster: of the policies that select it the one of the highest priority, of several the first by name. One whose
@@ -52,13 +66,15 @@ pub fn bounds<P: Borrow<LinkPolicy>>(cluster: &Cluster, policies: &[P]) -> Delet
     first.and_then(|policy| policy.spec.deletes.clone()).unwrap_or_default()
 }
 
-/// Whether a Work may go. Once something waits at a site all that follows waits as well: it is of the same change, or nobody can tell.
+/// Whether a Work may go. Once something waits at a site all that follows waits as well: it is of the same change, or nobody can tell. What
+/// takes others along waits always: nobody counts how many.
 pub fn judge(bounds: &Deletes, site: Site) -> Verdict {
     let taken = site.taken as u64 + 1;
     let all = (site.works + site.taken) as u64;
     let too_many = taken > u64::from(bounds.max_objects);
     let too_large = taken * 100 > u64::from(bounds.max_percent) * all;
-    if site.waits || (too_many && too_large) { Verdict::Waits } else { Verdict::Goes }
+    let waits = site.waits || site.takes_others || (too_many && too_large);
+    if waits && !hold_nothing(bounds) { Verdict::Waits } else { Verdict::Goes }
 }
 
 /// Whether these bounds hold nothing back, however much it is.
@@ -66,53 +82,73 @@ pub fn hold_nothing(bounds: &Deletes) -> bool {
     bounds.max_percent >= 100
 }
 
-/// The mark of a Work that waits from now on.
-pub fn mark(now: Timestamp) -> String {
-    now.strftime(MARK).to_string()
+/// The mark that says a moment.
+pub fn mark(moment: Timestamp) -> String {
+    moment.strftime(MARK).to_string()
 }
 
 /// The moment that a mark says; `None` where it is no mark.
 pub fn moment_of(mark: &str) -> Option<Timestamp> {
     let moment = jiff::civil::DateTime::strptime(MARK, mark).ok()?;
-    moment.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|moment| moment.timestamp())
+    let moment = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
+    (self::mark(moment) == mark).then_some(moment)
 }
 
-/// Whether a person let go what was held back by `mark`.
-pub fn is_confirmed(mark: &str, cluster: &Cluster) -> bool {
-    let word = cluster.annotation(CONFIRM_REMOVALS);
-    word.is_some_and(|word| word.len() == mark.len() && mark <= word)
+/// Since when what is held back now is said to wait: later than a person's word, which was for what waited by then. Such a word may say an
+/// hour that is still to come, and the clock may have been set back since.
+pub fn waits_since(now: Timestamp, cluster: &Cluster) -> Timestamp {
+    word(cluster).map_or(now, |(_, next)| now.max(next))
+}
+
+/// Until when a person let go what was held back; `None` where nobody did.
+pub fn let_go_until(cluster: &Cluster) -> Option<Timestamp> {
+    word(cluster).map(|(said, _)| said)
+}
+
+/// The moment that a person said, and the next one. Where there is no next one all that ever waits would be let go: that is no word.
+fn word(cluster: &Cluster) -> Option<(Timestamp, Timestamp)> {
+    let said = moment_of(cluster.annotation(CONFIRM_REMOVALS)?)?;
+    Some((said, said.checked_add(SECOND).ok()?))
 }
 
 /// What changes of placement took from one site lately.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// Spans of time, by their number since 1970, and how many went in each.
-    spans: VecDeque<(i64, usize)>,
+    spans: VecDeque<Span>,
+}
+
+/// What went within one part of a window's time. The seconds are told as they are, for another policy may count in other parts.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    begun: i64,
+    last: i64,
+    count: usize,
 }
 
 impl Window {
-    /// How many went within so many seconds before now. What went at an hour that is still to come counts: the clock was set.
+    /// How many went within so many seconds before now. What went at an hour that is still to come counts as if it went now: the clock was
+    /// set.
     pub fn taken(&mut self, within: u32, now: Timestamp) -> usize {
-        let oldest = now.as_second() - i64::from(within);
-        let span = span_of(within);
-        while self.spans.front().is_some_and(|(at, _)| (at + 1) * span <= oldest) {
+        let now = now.as_second();
+        for span in &mut self.spans {
+            (span.begun, span.last) = (span.begun.min(now), span.last.min(now));
+        }
+        while self.spans.front().is_some_and(|span| span.last <= now - i64::from(within)) {
             self.spans.pop_front();
         }
-        self.spans.iter().map(|(_, count)| count).sum()
+        self.spans.iter().map(|span| span.count).sum()
     }
 
     /// One more went.
     pub fn take(&mut self, within: u32, now: Timestamp) {
-        let at = now.as_second().div_euclid(span_of(within));
+        let (now, long) = (now.as_second(), i64::from((within / SPANS).max(1)));
         match self.spans.back_mut() {
-            Some((last, count)) if *last >= at => *count += 1,
-            _ => self.spans.push_back((at, 1)),
+            Some(span) if now < span.begun + long => {
+                (span.last, span.count) = (span.last.max(now), span.count + 1);
+            }
+            _ => self.spans.push_back(Span { begun: now, last: now, count: 1 }),
         }
     }
-}
-
-fn span_of(within: u32) -> i64 {
-    i64::from((within / SPANS).max(1))
 }
 
 #[cfg(test)]
@@ -126,7 +162,24 @@ mod tests {
     }
 
     fn site(works: usize, taken: usize, waits: bool) -> Site {
-        Site { works, taken, waits }
+        Site { works, taken, waits, takes_others: false }
+    }
+
+    #[test]
+    fn what_takes_others_along_waits_unless_nothing_does() {
+        let one = Site { takes_others: true, ..site(1000, 0, false) };
+        assert_eq!(judge(&Deletes::default(), one), Verdict::Waits);
+        assert_eq!(judge(&Deletes { max_percent: 100, ..Deletes::default() }, one), Verdict::Goes);
+        for (api_version, kind, takes) in [
+            ("v1", "Namespace", true),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", true),
+            ("example.com/v1", "Namespace", false),
+            ("v1", "ConfigMap", false),
+        ] {
+            let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+            let object = ObjectReference { api_version, kind, ..ObjectReference::default() };
+            assert_eq!(takes_others(&object), takes, "{object:?}");
+        }
     }
 
     #[test]
@@ -148,6 +201,7 @@ mod tests {
         assert_eq!(judge(&none, site(1000, 0, false)), Verdict::Waits);
         let all = Deletes { max_percent: 100, ..none.clone() };
         assert_eq!(judge(&all, site(1, 999, false)), Verdict::Goes);
+        assert_eq!(judge(&all, site(1, 0, true)), Verdict::Goes, "what waits there goes as well");
         assert!(hold_nothing(&all) && !hold_nothing(&none));
     }
 
@@ -178,23 +232,53 @@ mod tests {
         );
     }
 
+    fn said(word: &str) -> Cluster {
+        serde_json::from_value(json!({"metadata": {"name": "m", "annotations": {CONFIRM_REMOVALS: word}}}))
+            .unwrap()
+    }
+
+    fn is_let_go(mark: &str, cluster: &Cluster) -> bool {
+        moment_of(mark).zip(let_go_until(cluster)).is_some_and(|(held, until)| held <= until)
+    }
+
     #[test]
     fn a_word_is_for_what_was_held_by_then() {
-        let cluster = |word: &str| -> Cluster {
-            serde_json::from_value(
-                json!({"metadata": {"name": "m", "annotations": {CONFIRM_REMOVALS: word}}}),
-            )
-            .unwrap()
-        };
         let held = mark(at(1_700_000_000));
         assert_eq!((held.as_str(), moment_of(&held)), ("20231114T221320Z", Some(at(1_700_000_000))));
-        assert!(moment_of("soon").is_none() && moment_of("").is_none());
-        assert!(is_confirmed(&held, &cluster(&held)));
-        assert!(!is_confirmed(&mark(at(1_700_000_001)), &cluster(&held)), "held later");
+        assert!(is_let_go(&held, &said(&held)));
+        assert!(!is_let_go(&mark(at(1_700_000_001)), &said(&held)), "held later");
         for no_word in ["", "true", "z", "20231114T221320", "2023-11-14T22:13:20Z"] {
-            assert!(!is_confirmed(&held, &cluster(no_word)), "{no_word}");
+            assert!(!is_let_go(&held, &said(no_word)), "{no_word}");
         }
-        assert!(!is_confirmed(&held, &Cluster::default()));
+        assert!(!is_let_go(&held, &Cluster::default()));
+    }
+
+    /// A word is a moment and not whatever sorts after one; of one that has no next moment nothing that is held later could be told apart.
+    #[test]
+    fn what_is_no_moment_lets_nothing_go() {
+        let held = mark(at(1_700_000_000));
+        for no_word in ["zzzzzzzzzzzzzzzz", "20231314T221320Z", "99991231T235959Z", "99991230T220000Z"] {
+            assert!(!is_let_go(&held, &said(no_word)), "{no_word}");
+        }
+        for no_mark in ["soon", "", "+0231114T221320Z", " 0231114T221320Z", "00000000T000000Z"] {
+            assert_eq!(moment_of(no_mark), None, "{no_mark}");
+            assert!(!is_let_go(no_mark, &said(&held)), "{no_mark}");
+        }
+    }
+
+    /// Somebody mistook the year, the clock was ahead when something was held back and let go, or it is the same second.
+    #[test]
+    fn what_is_held_after_a_word_waits_for_another_one() {
+        let now = at(1_700_000_000);
+        for word in ["20231114T221320Z", "20231114T230000Z", "29231114T221320Z"] {
+            let cluster = said(word);
+            let held = mark(waits_since(now, &cluster));
+            assert!(!is_let_go(&held, &cluster), "{held} after {word}");
+            assert!(is_let_go(&held, &said(&held)), "{held}");
+        }
+        for earlier in ["20231114T221319Z", "soon", "99991231T235959Z"] {
+            assert_eq!(waits_since(now, &said(earlier)), now, "{earlier}");
+        }
     }
 
     #[test]
@@ -205,10 +289,25 @@ mod tests {
         }
         let taken = window.taken(60, at(1120));
         assert!((60..=63).contains(&taken), "{taken}");
+        assert!(window.spans.len() <= 21);
         assert_eq!(window.taken(60, at(1300)), 0);
-        // A clock that was set back counts on in the newest span, and holds no more spans than there are.
+        // A clock that was set back counts on in the newest span, and what was counted is forgotten in its time.
         window.take(60, at(1300));
         window.take(60, at(200));
         assert_eq!((window.taken(60, at(200)), window.spans.len()), (2, 1));
+        assert_eq!((window.taken(60, at(259)), window.taken(60, at(260))), (2, 0));
+    }
+
+    /// A LinkPolicy that is changed says another time for what went before.
+    #[test]
+    fn a_window_counts_whatever_its_time_was() {
+        let start = 1_700_000_000;
+        for (before, after) in [(60, 600), (600, 60), (60, 86_400), (86_400, 1)] {
+            let mut window = Window::default();
+            (0..10).for_each(|_| window.take(before, at(start)));
+            let (soon, over) = (i64::from(before.min(after)) - 1, i64::from(after));
+            assert_eq!(window.taken(after, at(start + soon)), 10, "{before} and then {after}");
+            assert_eq!(window.taken(after, at(start + over)), 0, "{before} and then {after}");
+        }
     }
 }

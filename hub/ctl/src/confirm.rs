@@ -28,10 +28,10 @@ pub struct Arguments {
 
 /// Sets the annotation.
 pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
-    let Arguments { cluster, batch: Batch { annotation, text: batch }, dry_run } = arguments;
+    let Arguments { cluster, batch: asked @ Batch { annotation, text: batch }, dry_run } = arguments;
     let hub = access.hub().await?;
     let found = site::found(&hub, cluster).await?;
-    if found["metadata"]["annotations"][annotation] == batch.as_str() {
+    if asked.is_in(found["metadata"]["annotations"][annotation].as_str().unwrap_or_default()) {
         return output::line(&format!("the deletes of batch {batch} were let out to {cluster} before"));
     }
     if !dry_run {
@@ -47,6 +47,16 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
 struct Batch {
     annotation: &'static str,
     text: String,
+}
+
+impl Batch {
+    /// Whether a word that was given before lets it go: that for a later moment does, and is not to be taken back by one for an earlier.
+    fn is_in(&self, word: &str) -> bool {
+        let later = self.annotation == CONFIRM_REMOVALS
+            && batch(word).is_ok_and(|said| said.annotation == self.annotation)
+            && *word > *self.text;
+        later || word == self.text
+    }
 }
 
 fn batch(text: &str) -> Result<Batch, String> {
@@ -73,6 +83,23 @@ fn patch(annotation: &str, batch: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_for_a_later_moment_is_not_taken_back() {
+        let asked = batch("20260131T235959Z").unwrap();
+        for (said, is_in) in [
+            ("20260131T235959Z", true),
+            ("20260201T000000Z", true),
+            ("20260131T235958Z", false),
+            ("", false),
+            ("zzz", false),
+            ("9/1/1", false),
+        ] {
+            assert_eq!(asked.is_in(said), is_in, "{said}");
+        }
+        assert!(!batch("7/12/1f").unwrap().is_in("8/12/1f"));
+        assert!(batch("7/12/1f").unwrap().is_in("7/12/1f"));
+    }
 
     #[test]
     fn the_word_is_for_one_batch() {

@@ -36,6 +36,14 @@ pub struct Held {
 }
 
 impl Held {
+    /// What waits by then. Of the very second more may come under the same moment, which nobody has seen who lets go what is shown: it is
+    /// shown in the next one.
+    fn of(looks: &Looks, now: Timestamp) -> Option<Held> {
+        let all = || looks.values().filter_map(|look| look.held);
+        let settled = || all().filter(|since| since.as_second() != now.as_second());
+        settled().max().map(|last| Held { count: settled().count(), last })
+    }
+
     /// The batch that a person lets go.
     pub fn batch(&self) -> String {
         mark(self.last)
@@ -75,8 +83,7 @@ impl PendingWorks {
             .collect();
         let waiting = || looks.iter().filter_map(|(name, look)| Some((name.clone(), look.pending?)));
         let (count, oldest) = (waiting().count(), waiting().min_by_key(|(_, since)| *since));
-        let held = || looks.values().filter_map(|look| look.held);
-        let held = held().max().map(|last| Held { count: held().count(), last });
+        let held = Held::of(&looks, self.registry.now());
         self.links.keep_looks(cluster, looks);
         Pending { count, oldest, held }
     }
@@ -156,6 +163,24 @@ mod tests {
             held_since(&json!({"metadata": {"labels": {"edge.karmada.io/removal-held": "soon"}}})),
             None
         );
+    }
+
+    #[test]
+    fn a_batch_is_shown_once_it_grows_no_more() {
+        let at = |millis| Timestamp::from_millisecond(millis).unwrap();
+        let held = |seconds: &[i64]| -> Looks {
+            let look = |since: i64| Look { revision: 1, pending: None, held: Some(at(since * 1000)) };
+            let named = |(n, since): (usize, &i64)| (n.to_string().into(), look(*since));
+            seconds.iter().enumerate().map(named).collect()
+        };
+        let shown = |seconds: &[i64], now: i64| {
+            Held::of(&held(seconds), at(now)).map(|held| (held.count, held.last.as_second()))
+        };
+        assert_eq!(shown(&[100, 100], 100_900), None, "a third may come in this second");
+        assert_eq!(shown(&[100, 100, 100], 101_000), Some((3, 100)));
+        assert_eq!(shown(&[90, 100, 100], 100_000), Some((1, 90)));
+        assert_eq!(shown(&[90, 100], 95_000), Some((2, 100)), "a clock was ahead");
+        assert_eq!(shown(&[], 100_000), None);
     }
 
     #[test]

@@ -37,13 +37,14 @@ pub struct LinkPolicySpec {
     pub deletes: Option<Deletes>,
 }
 
-/// How many Works a change of placement may take from a cluster without a person's word: more than both bounds within the time wait.
+/// How many Works a change of placement may take from a cluster without a person's word: more than both bounds within the time wait, and
+/// always what takes others along.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deletes {
     /// Works.
     pub max_objects: u32,
-    /// Works in a hundred of those that the cluster has.
+    /// Works in a hundred of those that were placed in the cluster.
     pub max_percent: u32,
     /// The time, as Go writes durations.
     pub within: String,

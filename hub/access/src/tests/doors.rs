@@ -55,6 +55,7 @@ agent-a     create  core                  serviceaccounts/token kube-system  x  
 agent-a     impersonate core              users                 -            root  no
 agent-a     update  rbac.authorization.k8s.io clusterroles      -            cluster-admin no
 agent-a     update  edge.karmada.io       clusterlinks/confirm  -            a     no
+agent-a     create  edge.karmada.io       linkpolicies          -            p     no
 agent-a     list    policy.karmada.io     propagationpolicies   shop         -     no
 agent-a     create  authorization.k8s.io  selfsubjectaccessreviews - -             yes
 agent-a     get     -                     /metrics              -            -     no
@@ -105,6 +106,10 @@ editor      get     core                  secrets               other        s  
 editor      create  policy.karmada.io     propagationpolicies   shop         p     yes
 editor      create  policy.karmada.io     propagationpolicies   other        p     no
 editor      update  cluster.karmada.io    clusters              -            a     no
+editor      patch   cluster.karmada.io    clusters/status       -            a     no
+editor      create  edge.karmada.io       linkpolicies          -            p     no
+editor      update  work.karmada.io       resourcebindings      shop         b     no
+editor      patch   work.karmada.io       works                 karmada-es-a w     no
 editor      create  rbac.authorization.k8s.io rolebindings      shop         x     no
 editor      get     work.karmada.io       works                 karmada-es-a w     no
 editor      list    work.karmada.io       works                 shop         -     no

@@ -1,10 +1,12 @@
 //! Works that a change of placement would take too many of at once, over the port in memory: they wait, also after a restart, until a person
 //! says otherwise; what a person deletes does not.
 
+use karmada_api::binding::ObjectReference;
+use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use serde_json::json;
 
 use super::*;
-use crate::rig::{self, CLUSTER_API, Rig};
+use crate::rig::{self, CLUSTER_API, POLICY_API, Rig};
 
 const COUNT: usize = 30;
 
@@ -57,6 +59,17 @@ fn works(rig: &Rig, cluster: &str) -> (usize, usize) {
 async fn confirm(rig: &Rig, word: &str) {
     let edit = |cluster: &mut Value| cluster["metadata"]["annotations"][CONFIRM_REMOVALS] = json!(word);
     rig.edit((CLUSTER_API, "Cluster"), &rig::key("", "m1"), edit).await;
+}
+
+fn link_policy(deletes: &Value) -> Value {
+    json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "LinkPolicy", "metadata": {"name": "p"},
+        "spec": {"clusterSelector": {"matchLabels": {"site": "m1"}}, "deletes": deletes}})
+}
+
+/// The Works of m1, as they are now.
+async fn works_of_m1(rig: &Rig) -> Vec<Arc<Object>> {
+    let resource = kinds::works(&*rig.api).unwrap();
+    rig.api.list(&resource, "karmada-es-m1").await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +133,7 @@ async fn a_policy_that_holds_nothing_back_lets_go_what_waits() {
     let rig = placed(&[]).await;
     move_all(&rig, "m2").await;
     assert_eq!(works(&rig, "m1"), (20, 20));
-    let policy = |percent: i64| json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "LinkPolicy", "metadata": {"name": "p"}, "spec": {"deletes": {"maxPercent": percent}}});
+    let policy = |percent: i64| link_policy(&json!({"maxPercent": percent}));
     rig.api.seed(policy(99));
     reconcile_all(&rig).await;
     assert_eq!(works(&rig, "m1"), (20, 20), "what waits is not counted anew");
@@ -171,16 +184,237 @@ async fn of_a_cluster_that_is_gone_nothing_is_remembered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_link_policy_says_how_many() {
-    let policy = |deletes: &Value| {
-        json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "LinkPolicy", "metadata": {"name": "p"},
-            "spec": {"clusterSelector": {"matchLabels": {"site": "m1"}}, "deletes": deletes}})
-    };
     let part = json!({"maxObjects": 3, "maxPercent": 50, "within": "60s"});
     for (deletes, left) in
         [(json!({"maxPercent": 100}), 0), (part, 15), (json!({"maxObjects": 0, "maxPercent": 0}), COUNT)]
     {
-        let rig = placed(&[policy(&deletes)]).await;
+        let rig = placed(&[link_policy(&deletes)]).await;
         move_all(&rig, "m2").await;
         assert_eq!(works(&rig, "m1"), (left, left), "{deletes}");
     }
+}
+
+/// Whatever a LinkPolicy says meanwhile: what waits goes by a word, and by nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_changes_while_works_wait_lets_none_go_and_none_be_stuck() {
+    let policies = [
+        json!({"maxObjects": 0, "maxPercent": 0}),
+        json!({"maxObjects": i32::MAX, "maxPercent": 99, "within": "24h"}),
+        json!({"within": "soon"}),
+    ];
+    for deletes in policies {
+        let rig = placed(&[]).await;
+        move_all(&rig, "m2").await;
+        rig.api.seed(link_policy(&deletes));
+        reconcile_all(&rig).await;
+        assert_eq!(works(&rig, "m1"), (20, 20), "{deletes}");
+        rig.delete(("edge.karmada.io/v1alpha1", "LinkPolicy"), &rig::key("", "p")).await;
+        reconcile_all(&rig).await;
+        assert_eq!(works(&rig, "m1"), (20, 20), "{deletes} is gone");
+        confirm(&rig, "20260501T120000Z").await;
+        reconcile_all(&rig).await;
+        assert_eq!(works(&rig, "m1"), (0, 0), "{deletes}");
+    }
+}
+
+/// Somebody mistook the year, or the clock was ahead when something was let go: that is no word for all that ever waits.
+#[tokio::test(start_paused = true)]
+async fn a_word_for_an_hour_to_come_lets_nothing_go_that_is_held_later() {
+    for word in ["20260501T120000Z", "20260601T000000Z", "99991231T235959Z", "zzzzzzzzzzzzzzzz"] {
+        let rig = placed(&[]).await;
+        confirm(&rig, word).await;
+        move_all(&rig, "m2").await;
+        reconcile_all(&rig).await;
+        assert_eq!(works(&rig, "m1"), (20, 20), "{word}");
+        let mark = works_of_m1(&rig).await.iter().find_map(|work| work.labels.get(REMOVAL_HELD).cloned());
+        confirm(&rig, &mark.unwrap()).await;
+        reconcile_all(&rig).await;
+        assert_eq!(works(&rig, "m1"), (0, 0), "{word}");
+    }
+}
+
+/// Nobody could say the word for it, and all else of its site would wait with it.
+#[tokio::test(start_paused = true)]
+async fn a_label_that_is_no_mark_holds_nothing() {
+    let rig = placed(&[]).await;
+    let held = works_of_m1(&rig).await[0].key.clone();
+    let edit = |work: &mut Value| work["metadata"]["labels"][REMOVAL_HELD] = json!("soon");
+    rig.edit((WORK_API, "Work"), &held, edit).await;
+    let binding = rig.shared.bindings.of_work(&works_of_m1(&rig).await[0]).unwrap();
+    let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
+    rig.edit((BINDING_API, "ResourceBinding"), &binding, edit).await;
+    reconcile_all(&rig).await;
+    assert_eq!(works(&rig, "m1"), (COUNT - 1, 0));
+}
+
+/// Workers judge side by side, and each waits for the count of a site's Works.
+#[tokio::test(start_paused = true)]
+async fn several_at_once_take_no_more_than_one_after_the_other() {
+    let rig = placed(&[link_policy(&json!({"maxObjects": 0}))]).await;
+    let works = works_of_m1(&rig).await;
+    let count = async || {
+        tokio::task::yield_now().await;
+        Ok::<usize, Error>(COUNT)
+    };
+    let of = ObjectReference::default();
+    let judged = works.iter().map(|work| rig.shared.safe_deletes.judge(work, &of, count()));
+    let judged = futures::future::try_join_all(judged).await.unwrap();
+    assert_eq!(judged.iter().filter(|removal| **removal == Removal::Goes).count(), 7);
+}
+
+/// A Cluster that cannot be read looks like one that is gone, for the scheduler too.
+#[tokio::test(start_paused = true)]
+async fn of_a_cluster_that_cannot_be_read_no_more_goes_than_its_policy_says() {
+    let rig = placed(&[link_policy(&json!({"maxObjects": 3, "maxPercent": 50}))]).await;
+    let [mut unreadable, _] = rig::cluster("m1", &json!({"site": "m1"}));
+    let readable = unreadable.clone();
+    unreadable["status"]["resourceSummary"] = json!({"allocatableModelings": [{"grade": -1, "count": 1}]});
+    rig.api.seed(unreadable);
+    rig.quiet().await;
+    assert!(rig.shared.clusters.get("", "m1").is_none());
+    move_all(&rig, "m2").await;
+    assert_eq!(works(&rig, "m1"), (15, 15));
+    rig.api.seed(readable);
+    rig.quiet().await;
+    confirm(&rig, "20260501T120000Z").await;
+    reconcile_all(&rig).await;
+    assert_eq!(works(&rig, "m1"), (0, 0));
+}
+
+/// A word that was said while it was wanted is none for the next time.
+#[tokio::test(start_paused = true)]
+async fn what_is_wanted_again_waits_no_more_also_where_it_cannot_be_made() {
+    let rig = placed(&[]).await;
+    move_all(&rig, "m2").await;
+    let overrides = json!({"apiVersion": POLICY_API, "kind": "ClusterOverridePolicy", "metadata": {"name": "o"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+            "overrideRules": [{"targetCluster": {"clusterNames": ["m1"]},
+                "overriders": {"plaintext": [{"path": "/nothing/here", "operator": "replace", "value": 1}]}}]}});
+    rig.api.seed(overrides);
+    let controller = Binding::new(rig.shared.clone());
+    for at in 0..COUNT {
+        let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m1"}]);
+        rig.edit((BINDING_API, "ResourceBinding"), &binding_key(at), edit).await;
+        controller.reconcile(&binding_key(at)).await.unwrap_err();
+        rig.quiet().await;
+    }
+    assert_eq!(works(&rig, "m1"), (20, 0));
+    assert!(rig.shared.safe_deletes.all_marked().iter().all(|work| &*work.key.namespace != "karmada-es-m1"));
+    confirm(&rig, "20260501T120000Z").await;
+    move_all(&rig, "m2").await;
+    reconcile_all(&rig).await;
+    assert_eq!(works(&rig, "m1"), (20, 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_goes_with_its_binding_and_with_its_cluster() {
+    let rig = placed(&[]).await;
+    move_all(&rig, "m2").await;
+    for at in 0..COUNT {
+        rig.delete((BINDING_API, "ResourceBinding"), &binding_key(at)).await;
+    }
+    reconcile_all(&rig).await;
+    assert_eq!(works(&rig, "m1"), (0, 0), "a person deleted the bindings");
+    let rig = placed(&[]).await;
+    move_all(&rig, "m2").await;
+    rig.delete((CLUSTER_API, "Cluster"), &rig::key("", "m1")).await;
+    reconcile_all(&rig).await;
+    assert_eq!(works(&rig, "m1"), (0, 0), "a person deleted the Cluster");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_marked_whatever_happens_between() {
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({"site": name})));
+    let mut objects: Vec<Value> = clusters.collect();
+    objects.extend([rig::config_map("web"), rig::binding("web", &json!({}), &["m2"])]);
+    objects.push(link_policy(&json!({"maxObjects": 0, "maxPercent": 0})));
+    objects.push(json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": "old", "namespace": "karmada-es-m1",
+        "labels": {"resourcebinding.karmada.io/permanent-id": "b-web"}}, "spec": {"workload": {"manifests": []}}}));
+    let look = async |rig: &Rig| {
+        Binding::new(rig.shared.clone()).reconcile(&rig::key("default", "web-configmap")).await
+    };
+    let (api, writes) = rig::bears_trouble(&objects, look).await;
+    assert_eq!(writes, 2, "the mark, and the Work of the other site");
+    let old = api.value(WORK_API, "Work", "karmada-es-m1", "old").unwrap();
+    assert_eq!(old["metadata"]["labels"][REMOVAL_HELD], "20260501T120000Z");
+}
+
+/// Has one binding follow another that left m1 for m2; `in_turn`: that follows others as well.
+async fn follow(rig: &Rig, at: usize, referrer: usize, in_turn: bool) {
+    let name = format!("{}-configmap", name(referrer));
+    let edit = |binding: &mut Value| {
+        binding["spec"]["clusters"] = json!([]);
+        binding["spec"]["propagateDeps"] = json!(in_turn);
+        binding["spec"]["requiredBy"] =
+            json!([{"namespace": "default", "name": name, "clusters": [{"name": "m2"}]}]);
+    };
+    rig.edit((BINDING_API, "ResourceBinding"), &binding_key(at), edit).await;
+}
+
+/// Else what is held back might go on running without what it needs.
+#[tokio::test(start_paused = true)]
+async fn what_follows_goes_after_what_it_follows() {
+    let rig = placed(&[]).await;
+    let controller = Binding::new(rig.shared.clone());
+    let look = async |at: usize| {
+        controller.reconcile(&binding_key(at)).await.unwrap();
+        rig.quiet().await;
+        works(&rig, "m1").0
+    };
+    let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
+    rig.edit((BINDING_API, "ResourceBinding"), &binding_key(0), edit).await;
+    follow(&rig, 1, 0, false).await;
+    assert_eq!(look(1).await, COUNT, "of the one that it follows nobody has decided");
+    let looks_again = controller.reconcile(&binding_key(1)).await.unwrap();
+    assert!(matches!(looks_again, Action::RequeueAfter(_)), "should nobody tell: {looks_again:?}");
+    assert_eq!(look(0).await, COUNT - 1);
+    assert_eq!(look(1).await, COUNT - 2);
+    // Two that follow each other wait for nobody.
+    follow(&rig, 2, 3, true).await;
+    follow(&rig, 3, 2, true).await;
+    assert_eq!((look(2).await, look(3).await), (COUNT - 3, COUNT - 4));
+}
+
+/// One Work, and with it everything of a kind that the site has, whoever made it.
+#[tokio::test(start_paused = true)]
+async fn a_definition_of_a_kind_waits_alone() {
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({"site": name})));
+    let name = "widgets.example.com";
+    let binding = format!("{name}-customresourcedefinition");
+    let definition = |clusters: &[&str]| {
+        let mut made = rig::binding("web", &json!({}), clusters);
+        made["kind"] = json!("ClusterResourceBinding");
+        made["metadata"] = json!({"name": binding, "generation": 1, "finalizers": ["karmada.io/cluster-resource-binding-controller"],
+            "labels": {"clusterresourcebinding.karmada.io/permanent-id": "b-widgets"}});
+        made["spec"]["resource"] = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "name": name});
+        made
+    };
+    let template = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}});
+    let rig = Rig::new(clusters.chain([template, definition(&["m1"])])).await;
+    let controller = Binding::new(rig.shared.clone());
+    let look = async || {
+        controller.reconcile(&rig::key("", &binding)).await.unwrap();
+        rig.quiet().await;
+        (works(&rig, "m1"), works(&rig, "m2"))
+    };
+    assert_eq!(look().await, ((1, 0), (0, 0)));
+    let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
+    rig.edit((BINDING_API, "ClusterResourceBinding"), &rig::key("", &binding), edit).await;
+    assert_eq!(look().await, ((1, 1), (1, 0)));
+    confirm(&rig, "20260501T120000Z").await;
+    assert_eq!(look().await, ((0, 0), (1, 0)));
+}
+
+/// Every site has as many Works of namespaces as the hub has namespaces.
+#[tokio::test(start_paused = true)]
+async fn a_fifth_is_of_what_was_placed_there() {
+    let namespaces = (0..300).map(|at| {
+        json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": format!("n-{at}"), "namespace": "karmada-es-m1",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": format!("n-{at}"), "uid": "u"}]},
+            "spec": {"workload": {"manifests": []}}})
+    });
+    let rig = placed(&[]).await;
+    rig.api.seed_all(namespaces);
+    move_all(&rig, "m2").await;
+    assert_eq!(works(&rig, "m1"), (300 + 20, 20));
 }

@@ -1,5 +1,6 @@
 //! The execution controller as a shell.
 
+use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::strings::finalizers;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -7,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::port::fake::FakeApi;
 use crate::queue::Queue;
-use crate::rig::{Rig, WORK_API, bears_trouble, cluster, config_map, key};
+use crate::rig::{CLUSTER_API, Rig, WORK_API, bears_trouble, binding, cluster, config_map, key};
 
 #[tokio::test(start_paused = true)]
 async fn a_work_that_is_held_back_says_so_whatever_happens_between() {
@@ -88,4 +89,38 @@ async fn works_that_were_there_before_their_cluster_are_held_once_it_comes() {
         stop.cancel();
     };
     tokio::join!(run, comes);
+}
+
+/// Somebody took the finalizer off a binding and deleted it, and perhaps another has its name by now: its Work waits for a word, and nobody
+/// else is there to hear it.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_waits_without_its_binding_goes_when_a_person_says_so() {
+    let [m1, namespace] = cluster("m1", &json!({}));
+    let mut left = by_hand(M1);
+    left["metadata"]["labels"] =
+        json!({REMOVAL_HELD: "20260501T110000Z", "resourcebinding.karmada.io/permanent-id": "gone"});
+    left["metadata"]["annotations"] = json!({"resourcebinding.karmada.io/namespace": "default", "resourcebinding.karmada.io/name": "a-configmap"});
+    let rig = Rig::new([m1, namespace, left, binding("a", &json!({}), &[])]).await;
+    let stop = CancellationToken::new();
+    let run = crate::runner::run(
+        rig.informers.clone(),
+        Execution::new(rig.shared.clone()),
+        Arc::<Queue<_>>::default(),
+        Execution::wakes(&rig.shared),
+        1,
+        stop.clone(),
+    );
+    let word = async |word: &str| {
+        let edit = |cluster: &mut Value| cluster["metadata"]["annotations"][CONFIRM_REMOVALS] = json!(word);
+        rig.edit((CLUSTER_API, "Cluster"), &key("", "m1"), edit).await;
+        rig.quiet().await;
+        rig.api.value(WORK_API, "Work", M1, "w").unwrap()["metadata"]["deletionTimestamp"].is_string()
+    };
+    let says = async {
+        rig.quiet().await;
+        assert!(!word("20260501T105959Z").await, "it was held later");
+        assert!(word("20260501T110000Z").await);
+        stop.cancel();
+    };
+    tokio::join!(run, says);
 }

@@ -236,3 +236,58 @@ async fn an_event_of_what_follows_costs_the_same_with_ten_referrers_and_with_a_t
     }
     assert_eq!(measured[1], measured[0], "with a thousand (left), with ten (right)");
 }
+
+/// The Deployments that stay in m1 without their settings.
+fn bereft(fleet: &Fleet) -> Vec<String> {
+    let placed = fleet.placed();
+    let of = |line: &String| line.strip_prefix("m1 Deployment/").map(str::to_owned);
+    let has = |name: &String| placed.contains(&format!("m1 ConfigMap/{name}-settings"));
+    placed.iter().filter_map(of).filter(|name| !has(name)).collect()
+}
+
+/// What is held back goes on running: with what it refers to.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_back_keeps_what_it_refers_to() {
+    let fleet = Fleet::new(many(30)).await;
+    let placement = policy(&["m2"])["spec"]["placement"].clone();
+    fleet.edit(POLICY, "all", |policy| policy["spec"]["placement"] = placement).await;
+    assert_eq!(bereft(&fleet), Vec::<String>::new());
+    fleet.end().await;
+}
+
+/// The same where the hub ends after all was decided and before anything went.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_back_after_a_restart_keeps_what_it_refers_to() {
+    let fleet = Fleet::new(many(30)).await;
+    let api = fleet.rig.api.clone();
+    fleet.end().await;
+    for mut binding in api.values(BINDING_API, "ResourceBinding") {
+        if binding["spec"]["resource"]["kind"] == "Deployment" {
+            binding["spec"]["clusters"] = json!([{"name": "m2", "replicas": 2}]);
+            binding["spec"]["placement"] = policy(&["m2"])["spec"]["placement"].clone();
+        }
+        let required = binding["spec"].get_mut("requiredBy").and_then(Value::as_array_mut);
+        for required in required.into_iter().flatten() {
+            required["clusters"] = json!([{"name": "m2", "replicas": 2}]);
+        }
+        api.seed(binding);
+    }
+    api.seed(policy(&["m2"]));
+    let fleet = Fleet::over(Rig::over(api).await).await;
+    assert_eq!(bereft(&fleet), Vec::<String>::new());
+    fleet.end().await;
+}
+
+/// A person's delete of a template is not asked about, and neither is what went along with it and nobody else requires.
+#[tokio::test(start_paused = true)]
+async fn what_followed_a_workload_that_a_person_deleted_goes() {
+    let fleet = Fleet::new(many(30)).await;
+    for number in 0..30 {
+        fleet.rig.delete(DEPLOYMENT, &key("default", &format!("web-{number:04}"))).await;
+        let binding = key("default", &format!("web-{number:04}-deployment"));
+        fleet.rig.delete((BINDING_API, "ResourceBinding"), &binding).await;
+    }
+    fleet.rest().await;
+    assert_eq!(fleet.placed(), Vec::<String>::new());
+    fleet.end().await;
+}
