@@ -14,6 +14,7 @@
 //! taints, unhealthiness ─ eviction, failover ▶ tasks by which a binding leaves clusters
 //! hub namespaces       ── namespace ─▶ one Work per cluster
 //! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
+//! what Pods use, bounds ─ federated_hpa ▶ replicas of the template, what held them back
 //! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
 //! ```
 
@@ -25,6 +26,7 @@ pub mod dependencies;
 pub mod detector;
 pub mod eviction;
 pub mod failover;
+pub mod federated_hpa;
 pub mod gates;
 pub mod namespace;
 pub mod overrides;
