@@ -140,6 +140,7 @@ impl Control {
             contacts: Arc::new(Contacts(self.links.clone())),
             clusters: self.woken.clusters.clone(),
             estimator: self.estimates.clone().map(|estimates| estimates as Arc<dyn Estimator>),
+            metrics: None,
         };
         let (informers, shared, stop) = (self.informers.clone(), self.shared.clone(), self.stop.clone());
         let options = self.options;

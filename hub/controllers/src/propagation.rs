@@ -24,12 +24,14 @@ use crate::detector::{Detector, Makers};
 use crate::estimator::Estimator;
 use crate::eviction_loops::LifecycleOptions;
 use crate::execution::Execution;
+use crate::federated_hpa::FederatedHPAs;
 use crate::federated_resource_quota_status::FederatedResourceQuotaStatusController;
 use crate::federated_resource_quota_sync::FederatedResourceQuotaSync;
 use crate::graceful_eviction::GracefulEviction;
 use crate::informer::Informers;
 use crate::namespace::NamespaceSync;
 use crate::no_execute::NoExecuteTaints;
+use crate::pod_metrics::PodMetrics;
 use crate::policy::Policy;
 use crate::port::{Key, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
@@ -61,6 +63,8 @@ pub struct Agents {
     pub clusters: Arc<Queue<Key>>,
     /// Who asks them for exact room; none, where the clusters' summaries are to do.
     pub estimator: Option<Arc<dyn Estimator>>,
+    /// Who asks them what Pods use; without anybody, nothing is scaled by it.
+    pub metrics: Option<Arc<dyn PodMetrics>>,
 }
 
 /// Takes in what there is; the loops, each to be run until it ends.
@@ -107,6 +111,10 @@ pub async fn loops(
     loops.add(namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
     loops.quotas(shared);
     loops.add(CronFederatedHPAs::new(shared.clone()), Arc::<Queue<_>>::default(), CronFederatedHPAs::wakes());
+    if let Some(metrics) = agents.metrics {
+        let autoscaler = FederatedHPAs::new(shared.clone(), metrics);
+        loops.add(autoscaler, Arc::<Queue<_>>::default(), FederatedHPAs::wakes());
+    }
     loops.lifecycle(shared, &options.lifecycle);
     Ok(loops.all)
 }

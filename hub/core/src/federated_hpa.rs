@@ -21,10 +21,10 @@ mod history;
 pub mod pace;
 mod proposal;
 mod said;
+mod selector;
 mod usage;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerStatus, MetricStatus};
@@ -36,6 +36,7 @@ pub use self::history::History;
 use self::pace::{Held, Pace, Paced};
 pub use self::proposal::{Proposal, propose};
 pub use self::said::Said;
+pub use self::selector::selector;
 use crate::seconds;
 
 /// How often a target is looked at.
@@ -120,7 +121,7 @@ pub fn decide(look: Look<'_>, gathered: &Gathered) -> Decision {
     }
     let behavior = spec.behavior.as_ref();
     let proposal = propose(&spec.metrics, behavior, current, &gathered.facts, now);
-    let mut said = vec![measured(&gathered.silent), proposal.active];
+    let mut said = vec![measured(gathered), proposal.active];
     let Some(recommended) = proposal.replicas else {
         return Decision { failure: proposal.failure, ..Decision::stays(current, said) };
     };
@@ -159,19 +160,23 @@ fn held_back(gathered: &Gathered, current: i32, paced: Paced) -> (i32, Said) {
 }
 
 /// Who said nothing.
-fn measured(silent: &BTreeMap<String, String>) -> Said {
-    if silent.is_empty() {
-        return Said::measured(true, "AllClustersAnswered", "every cluster told what is used there");
-    }
-    let named = silent.iter().take(NAMED).map(|(cluster, why)| {
+fn measured(gathered: &Gathered) -> Said {
+    let silent = gathered.silent.iter().map(|(cluster, why)| (cluster, why.as_str()));
+    let away = gathered.away.iter().map(|cluster| (cluster, "it is not ready, and the others stand for it"));
+    let named = silent.chain(away).take(NAMED).map(|(cluster, why)| {
         let why: String = why.chars().take(LONGEST_REASON).collect();
         format!("{cluster}: {why}")
     });
     let mut words = named.collect::<Vec<_>>().join("; ");
-    if silent.len() > NAMED {
-        words.push_str(&format!("; and {} more", silent.len() - NAMED));
+    match (gathered.silent.len() + gathered.away.len()).checked_sub(NAMED) {
+        Some(more) if more > 0 => words.push_str(&format!("; and {more} more")),
+        _ => {}
     }
-    Said::measured(false, "ClustersSilent", words)
+    match (gathered.silent.is_empty(), gathered.away.is_empty()) {
+        (true, true) => Said::measured(true, "AllClustersAnswered", "every cluster told what is used there"),
+        (true, false) => Said::measured(false, "ClustersAway", words),
+        (false, _) => Said::measured(false, "ClustersSilent", words),
+    }
 }
 
 /// What is remembered of a look.
@@ -188,13 +193,13 @@ pub fn remember_scaled(history: &mut History, look: Look<'_>, to: i32) {
     history.scaled(look.current, to, period, look.now);
 }
 
-/// The status once it was tried to carry a decision out; an error says why the target could not be scaled.
+/// The status once it was tried to carry a decision out, and remembered; an error says why the target could not be scaled.
 pub fn status(
     look: Look<'_>,
     decision: &Decision,
     came: &Result<(), String>,
 ) -> HorizontalPodAutoscalerStatus {
-    let Look { hpa, current, now, .. } = look;
+    let Look { hpa, current, history, now } = look;
     let changes = decision.replicas != current;
     let mut said = decision.said.clone();
     if let Some(able) = carried_out(decision, changes, came) {
@@ -207,9 +212,9 @@ pub fn status(
     if let Some(metrics) = &decision.metrics {
         status.current_metrics = Some(metrics.clone());
     }
-    if changes && came.is_ok() {
-        status.last_scale_time = Some(Time(seconds(now)));
-    }
+    // Of a status that could not be written then, too.
+    let scaled = hpa.status.last_scale_time.as_ref().map(|time| time.0).max(history.scaled.map(seconds));
+    status.last_scale_time = scaled.map(Time);
     status
 }
 

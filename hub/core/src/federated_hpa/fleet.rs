@@ -2,8 +2,10 @@
 //!
 //! In: the binding that places the target, and for each cluster its Pods and readings, or why it said nothing. Out: the facts, who said nothing or
 //! not all, and how far the target is placed. Amounts of things that are no Pods are added up over the clusters.
+//!
+//! Who is not in contact is not asked, and the others stand for him: a site may be away for days, in which they are to be scaled all the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karmada_api::binding::ResourceBinding;
 
@@ -28,6 +30,8 @@ pub struct Gathered {
     pub facts: Facts,
     /// Who said nothing or not all, and why.
     pub silent: BTreeMap<String, String>,
+    /// Who was not asked, as he is away.
+    pub away: BTreeSet<String>,
     /// How far the target is placed.
     pub placed: Placed,
 }

@@ -29,6 +29,8 @@ pub struct History {
     pub(super) recommendations: Vec<Entry>,
     pub(super) added: Vec<Entry>,
     pub(super) removed: Vec<Entry>,
+    /// When the target was last scaled.
+    pub(super) scaled: Option<Timestamp>,
 }
 
 impl History {
@@ -49,6 +51,9 @@ impl History {
     pub fn scaled(&mut self, from: i32, to: i32, period: SignedDuration, now: Timestamp) {
         forget(&mut self.added, period, now);
         forget(&mut self.removed, period, now);
+        if to != from {
+            self.scaled = Some(now);
+        }
         let entry = Entry { at: now, replicas: to.saturating_sub(from).saturating_abs() };
         match to.cmp(&from) {
             std::cmp::Ordering::Greater => self.added.push(entry),

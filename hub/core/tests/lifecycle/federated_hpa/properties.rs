@@ -60,7 +60,13 @@ fn facts() -> impl Strategy<Value = Facts> {
 fn gathered() -> impl Strategy<Value = Gathered> {
     let placed = prop_oneof![4 => Just(Placed::Wholly), 1 => Just(Placed::Partly), 1 => Just(Placed::Behind)];
     let silent = proptest::collection::btree_map("[a-c]", "late", 0..2);
-    (facts(), silent, placed).prop_map(|(facts, silent, placed)| Gathered { facts, silent, placed })
+    let away = proptest::collection::btree_set("[d-e]", 0..2);
+    (facts(), silent, away, placed).prop_map(|(facts, silent, away, placed)| Gathered {
+        facts,
+        silent,
+        away,
+        placed,
+    })
 }
 
 fn rules() -> impl Strategy<Value = Value> {
@@ -160,6 +166,7 @@ proptest! {
         let again = decide(Look { history: &remembered, ..look }, &gathered);
         prop_assert_eq!(again.replicas, decision.replicas);
         remember_scaled(&mut remembered, look, decision.replicas);
+        let look = Look { history: &remembered, ..look };
         let carried_out = status(look, &decision, &Ok(()));
         let mut told = hpa.clone();
         told.status = carried_out;

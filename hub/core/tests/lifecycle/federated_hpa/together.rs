@@ -208,8 +208,10 @@ fn a_window_begins_with_the_replicas_that_there_are() {
 fn a_status_says_what_came_of_it_and_keeps_since_when_it_is_so() {
     let mut hpa = hpa(&json!({}));
     let gathered = gather(&binding(2, &[("a", 2)]), 2, answers([("a", told(&[1000, 1000]))]), 1);
-    let history = History::default();
     let decision = decided(&hpa, 2, &gathered);
+    let mut history = History::default();
+    let first = Look { hpa: &hpa, current: 2, history: &History::default(), now: now() };
+    remember_scaled(&mut history, first, decision.replicas);
     let look = |hpa: &FederatedHPA, minutes: i64, came: &Result<(), String>| {
         let now = now() + SignedDuration::from_mins(minutes);
         json!(status(Look { hpa, current: 2, history: &history, now }, &decision, came))
