@@ -111,6 +111,20 @@ mod tests {
     }
 
     /// One frame of each kind with every field set to a value that names its number.
+    fn usage() -> PodUsage {
+        let measure = PodMeasure { milli: Some(1), age: 2, window: 3, request: Some(-4) };
+        let pod = MeasuredPod {
+            stage: PodStage::Running.into(),
+            deleting: true,
+            started_for: Some(3),
+            readiness: PodReadiness::NotReady.into(),
+            ready_for: 5,
+            measures: vec![measure],
+        };
+        let reading = MetricReading { unknown: "u1".into(), milli: Some(2), unrequested: "u3".into() };
+        PodUsage { pods: vec![pod], readings: vec![reading] }
+    }
+
     fn agent_corpus() -> Vec<AgentFrame> {
         use agent_frame::Body as B;
         let credit = Credit { messages: 1, bytes: 2 };
@@ -210,6 +224,7 @@ mod tests {
             }),
             B::Answer(Answer { id: 1, result: Some(answer::Result::Room(Room { replicas: 1 })) }),
             B::Answer(Answer { id: 1, result: Some(answer::Result::TunnelComes(TunnelComes {})) }),
+            B::Answer(Answer { id: 1, result: Some(answer::Result::PodUsage(usage())) }),
         ]
         .into_iter()
         .map(agent)
@@ -314,6 +329,16 @@ mod tests {
                 within_ms: 2,
                 kind: 5,
                 question: Some(ask::Question::OpenTunnel(OpenTunnel { id: Bytes::from_static(b"i1") })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 7,
+                question: Some(ask::Question::PodUsageOf(PodUsageOf {
+                    namespace: "n1".into(),
+                    selector: "s2".into(),
+                    metrics: Bytes::from_static(b"m3"),
+                })),
             }),
         ]
         .into_iter()

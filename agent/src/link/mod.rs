@@ -30,6 +30,7 @@ use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
+use crate::pod_usage::PodUsages;
 use crate::reconcile::orphan_rows::former_key;
 use crate::redial::{Advice, Schedule};
 use crate::rotation::{self, Asking};
@@ -69,6 +70,8 @@ pub struct Link {
     pub sources: Sources,
     /// Requests to the member, by way of the hub.
     pub tunnels: Arc<Tunnels>,
+    /// Who says what Pods use.
+    pub usages: Arc<PodUsages>,
     /// What may carry sessions.
     pub rungs: Rungs,
 }
@@ -180,7 +183,7 @@ async fn one_session(
             return Ok(lost(reason));
         }
     };
-    let questions = Questions::new(link.shared.clone(), link.tunnels.clone(), hub);
+    let questions = Questions::new(link.shared.clone(), link.tunnels.clone(), link.usages.clone(), hub);
     let ended =
         converse(link, carried, &mut session, frames, (inbound, pulse, questions), (relists, stop)).await?;
     if session.welcomed() {

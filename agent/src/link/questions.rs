@@ -14,6 +14,7 @@ use karmada_proto::v1::{Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
+use crate::pod_usage::PodUsages;
 use crate::shared::Shared;
 use crate::tunnel::Tunnels;
 
@@ -24,6 +25,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(super) struct Questions {
     shared: Arc<Shared>,
     tunnels: Arc<Tunnels>,
+    usages: Arc<PodUsages>,
     hub: Hub,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     session: CancellationToken,
@@ -32,10 +34,10 @@ pub(super) struct Questions {
 
 impl Questions {
     /// Of a session with this hub.
-    pub fn new(shared: Arc<Shared>, tunnels: Arc<Tunnels>, hub: Hub) -> Self {
+    pub fn new(shared: Arc<Shared>, tunnels: Arc<Tunnels>, usages: Arc<PodUsages>, hub: Hub) -> Self {
         let session = CancellationToken::new();
         let ends = session.clone().drop_guard();
-        Self { shared, tunnels, hub, answers: FuturesUnordered::new(), session, _ends: ends }
+        Self { shared, tunnels, usages, hub, answers: FuturesUnordered::new(), session, _ends: ends }
     }
 
     /// Begins to answer.
@@ -49,6 +51,10 @@ impl Questions {
             Some(ask::Question::RoomFor(room)) => {
                 let within = Duration::from_millis(within_ms).min(LONGEST);
                 room_for(self.shared.clone(), room, within).boxed()
+            }
+            Some(ask::Question::PodUsageOf(wanted)) => {
+                let (usages, within) = (self.usages.clone(), Duration::from_millis(within_ms).min(LONGEST));
+                async move { usages.answer(wanted, within).await }.boxed()
             }
             None => {
                 std::future::ready(refusal(AskRefusalCode::UnknownQuestion, "it is not known here")).boxed()

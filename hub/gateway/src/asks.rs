@@ -82,6 +82,7 @@ fn kind(question: &ask::Question) -> u32 {
     match question {
         ask::Question::RoomFor(_) => 4,
         ask::Question::OpenTunnel(_) => 5,
+        ask::Question::PodUsageOf(_) => 7,
     }
 }
 
