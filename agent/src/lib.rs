@@ -23,6 +23,7 @@ pub mod link;
 pub use karmada_member as member;
 pub mod ledger_backup;
 pub mod metrics;
+pub mod pod_usage;
 pub mod reconcile;
 pub mod retry;
 pub mod rotation;
@@ -56,6 +57,7 @@ use crate::ledger_backup::LedgerBackup;
 use crate::link::dial::{Connector, Rungs};
 use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
+use crate::pod_usage::PodUsages;
 use crate::reconcile::body::ClusterNames;
 use crate::reconcile::own::Own;
 use crate::shared::Shared;
@@ -339,6 +341,7 @@ async fn work(
         sources: parts.sources.clone(),
         member: parts.member.clone(),
         tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed)),
+        usages: Arc::new(PodUsages::new(parts.member.clone(), parts.sources.clone())),
         rungs: config.rungs,
     };
     // Whichever ends first, by an error, ends the others.

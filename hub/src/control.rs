@@ -28,7 +28,9 @@ use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
-use crate::fleet::{Agents, ClusterLinks, Contacts, Estimates, Models, Repair, SessionGuard, Woken};
+use crate::fleet::{
+    Agents, ClusterLinks, Contacts, Estimates, Models, PodUsages, Repair, SessionGuard, Woken,
+};
 use crate::other_servers::Aggregated;
 use crate::randomness;
 use crate::service_account_tokens::HubTokens;
@@ -59,6 +61,8 @@ pub struct Control {
     options: LoopOptions,
     /// Who asks agents about their nodes, where that is wanted.
     pub estimates: Option<Arc<Estimates>>,
+    /// Who asks agents what Pods use.
+    pub pod_usages: Arc<PodUsages>,
     tasks: TaskTracker,
     threads: ControllerThreads,
     stop: CancellationToken,
@@ -107,6 +111,7 @@ impl Control {
             workqueues,
             options: loops,
             estimates: asks_agents.then(|| Estimates::new(estimates)),
+            pod_usages: PodUsages::new(clock.clone()),
             tasks: tasks.clone(),
             threads: ControllerThreads::start()?,
             stop: stop.clone(),
@@ -147,6 +152,7 @@ impl Control {
             contacts: Arc::new(Contacts(self.links.clone())),
             clusters: self.woken.clusters.clone(),
             estimator: self.estimates.clone().map(|estimates| estimates as Arc<dyn Estimator>),
+            metrics: Some(self.pod_usages.clone()),
         };
         let (informers, shared, stop) = (self.informers.clone(), self.shared.clone(), self.stop.clone());
         let options = self.options;

@@ -189,6 +189,20 @@ mod tests {
     }
 
     /// One frame of each kind with every field set to a value that names its number.
+    fn usage() -> PodUsage {
+        let measure = PodMeasure { milli: Some(1), age: 2, window: 3, request: Some(-4) };
+        let pod = MeasuredPod {
+            stage: PodStage::Running.into(),
+            deleting: true,
+            started_for: Some(3),
+            readiness: PodReadiness::NotReady.into(),
+            ready_for: 5,
+            measures: vec![measure],
+        };
+        let reading = MetricReading { unknown: "u1".into(), milli: Some(2), unrequested: "u3".into() };
+        PodUsage { pods: vec![pod], readings: vec![reading] }
+    }
+
     fn agent_corpus() -> Vec<AgentFrame> {
         use agent_frame::Body as B;
         let credit = Credit { messages: 1, bytes: 2 };
@@ -292,6 +306,7 @@ mod tests {
                 id: 1,
                 result: Some(answer::Result::Unschedulable(Unschedulable { replicas: 1 })),
             }),
+            B::Answer(Answer { id: 1, result: Some(answer::Result::PodUsage(usage())) }),
         ]
         .into_iter()
         .map(agent)
@@ -405,6 +420,16 @@ mod tests {
                     namespace: "n1".into(),
                     name: "n2".into(),
                     longer_than_seconds: 3,
+                })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 7,
+                question: Some(ask::Question::PodUsageOf(PodUsageOf {
+                    namespace: "n1".into(),
+                    selector: "s2".into(),
+                    metrics: Bytes::from_static(b"m3"),
                 })),
             }),
         ]

@@ -32,6 +32,7 @@ use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
 use crate::member::Member;
+use crate::pod_usage::PodUsages;
 use crate::reconcile::orphan_rows::former_key;
 use crate::redial::{Advice, Schedule};
 use crate::rotation::{self, Asking};
@@ -80,6 +81,8 @@ pub struct Link {
     pub member: Arc<dyn Member>,
     /// Requests to the member, by way of the hub.
     pub tunnels: Arc<Tunnels>,
+    /// Who says what Pods use.
+    pub usages: Arc<PodUsages>,
     /// What may carry sessions.
     pub rungs: Rungs,
 }
@@ -210,6 +213,7 @@ async fn one_session(
         shared: link.shared.clone(),
         member: link.member.clone(),
         tunnels: link.tunnels.clone(),
+        usages: link.usages.clone(),
         sources: link.sources.clone(),
     };
     let questions = Questions::new(asked, hub);

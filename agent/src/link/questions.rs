@@ -18,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
 use crate::member::Member;
+use crate::pod_usage::PodUsages;
 use crate::shared::Shared;
 use crate::sources::Sources;
 use crate::tunnel::Tunnels;
@@ -37,6 +38,8 @@ pub(super) struct Asked {
     pub member: Arc<dyn Member>,
     /// Requests of users to the member.
     pub tunnels: Arc<Tunnels>,
+    /// What Pods use.
+    pub usages: Arc<PodUsages>,
     /// The wall clock.
     pub sources: Sources,
 }
@@ -70,6 +73,10 @@ impl Questions {
             Some(ask::Question::RoomFor(room)) => room_for(self.asked.shared.clone(), room, within).boxed(),
             Some(ask::Question::UnschedulableOf(workload)) => {
                 unschedulable_of(self.asked.clone(), workload, within).boxed()
+            }
+            Some(ask::Question::PodUsageOf(wanted)) => {
+                let usages = self.asked.usages.clone();
+                async move { usages.answer(wanted, within).await }.boxed()
             }
             None => {
                 std::future::ready(refusal(AskRefusalCode::UnknownQuestion, "it is not known here")).boxed()

@@ -6,7 +6,8 @@ use karmada_agent::member::Member as _;
 use karmada_gateway::session::Document;
 use karmada_gateway::{AskError, TunnelError};
 use karmada_proto::v1::{
-    Room, RoomFor, Table, TunnelRequest, TunnelResetCode, Unschedulable, UnschedulableOf, answer, ask,
+    PodUsageOf, Room, RoomFor, Table, TunnelRequest, TunnelResetCode, Unschedulable, UnschedulableOf, answer,
+    ask,
 };
 
 use super::*;
@@ -117,6 +118,30 @@ async fn an_agent_tells_the_replicas_that_find_no_node() {
         });
         let told = hub.gateway.ask("site1", question, Duration::from_secs(10)).await;
         assert_eq!(told, Ok(answer::Result::Unschedulable(Unschedulable { replicas })), "{name}");
+    }
+    agent.end().await;
+}
+
+/// The member in memory takes no requests; a question that cannot be read is told from one that cannot be answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_says_why_it_does_not_know_what_pods_use() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let state = tempfile::tempdir().unwrap();
+    let store = IdentityStore::Directory(state.path().to_owned());
+    let agent = Agent::start(hub.config("site1"), member("site1"), store);
+    until("connected", || hub.live() == ["site1"]).await;
+    let asked = async |selector: &str, metrics: &'static str| {
+        let (namespace, selector) = ("shop".to_owned(), selector.to_owned());
+        let question = PodUsageOf { namespace, selector, metrics: metrics.into() };
+        hub.gateway.ask("site1", ask::Question::PodUsageOf(question), Duration::from_secs(10)).await
+    };
+    for (selector, metrics, words) in [
+        ("app=web", "[]", "takes no requests from outside"),
+        ("app=web", "{", "the metrics"),
+        ("", "[]", "a selector"),
+    ] {
+        let refused = asked(selector, metrics).await.unwrap_err();
+        assert!(matches!(&refused, AskError::Refused(why) if why.contains(words)), "{refused}");
     }
     agent.end().await;
 }

@@ -28,6 +28,7 @@ use crate::estimator::Estimator;
 use crate::eviction_loops::LifecycleOptions;
 use crate::execution::Execution;
 use crate::failback::Failback;
+use crate::federated_hpa::FederatedHPAs;
 use crate::federated_resource_quota_status::FederatedResourceQuotaStatusController;
 use crate::federated_resource_quota_sync::FederatedResourceQuotaSync;
 use crate::graceful_eviction::GracefulEviction;
@@ -35,6 +36,7 @@ use crate::hpa_scale_target_marker::HpaScaleTargetMarker;
 use crate::informer::Informers;
 use crate::namespace::NamespaceSync;
 use crate::no_execute::NoExecuteTaints;
+use crate::pod_metrics::PodMetrics;
 use crate::policy::Policy;
 use crate::port::{Key, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
@@ -72,6 +74,8 @@ pub struct Agents {
     pub clusters: Arc<Queue<Key>>,
     /// Who asks them about their nodes; none, where the clusters' summaries are to do.
     pub estimator: Option<Arc<dyn Estimator>>,
+    /// Who asks them what Pods use; without anybody, nothing is scaled by it.
+    pub metrics: Option<Arc<dyn PodMetrics>>,
 }
 
 /// Takes in what there is; the loops, each to be run until it ends.
@@ -119,7 +123,7 @@ pub async fn loops(
     let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
     loops.named(Name::Namespace, namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
     loops.quotas(shared);
-    loops.replicas(shared);
+    loops.replicas(shared, agents.metrics);
     if let (Some(descheduling), Some(estimator)) = (options.descheduling, agents.estimator) {
         let descheduler = Descheduler::new(shared.clone(), estimator, descheduling);
         loops.add(descheduler, Arc::<Queue<_>>::default(), Descheduler::wakes());
@@ -155,7 +159,12 @@ impl Loops<'_> {
     }
 
     /// The loops that scale, and those that let the members scale.
-    fn replicas(&mut self, shared: &Arc<Shared>) {
+    fn replicas(&mut self, shared: &Arc<Shared>, metrics: Option<Arc<dyn PodMetrics>>) {
+        if let Some(metrics) = metrics {
+            let autoscaler = FederatedHPAs::new(shared.clone(), metrics);
+            let name = Name::FederatedHorizontalPodAutoscaler;
+            self.named(name, autoscaler, Arc::<Queue<_>>::default(), FederatedHPAs::wakes());
+        }
         let cron = CronFederatedHPAs::new(shared.clone());
         let name = Name::CronFederatedHorizontalPodAutoscaler;
         self.named(name, cron, Arc::<Queue<_>>::default(), CronFederatedHPAs::wakes());

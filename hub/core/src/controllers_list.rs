@@ -26,6 +26,8 @@ pub enum Controller {
     GracefulEviction,
     /// Evictions of what is unhealthy.
     ApplicationFailover,
+    /// Scaling by what Pods use.
+    FederatedHorizontalPodAutoscaler,
     /// Scaling by the clock.
     CronFederatedHorizontalPodAutoscaler,
     /// Marks on what members scale.
@@ -60,7 +62,7 @@ const ROWS: [Row; 27] = [
     ("federatedResourceQuotaEnforcement", true, None),
     ("gracefulEviction", true, Some(Controller::GracefulEviction)),
     ("applicationFailover", true, Some(Controller::ApplicationFailover)),
-    ("federatedHorizontalPodAutoscaler", true, None),
+    ("federatedHorizontalPodAutoscaler", true, Some(Controller::FederatedHorizontalPodAutoscaler)),
     ("cronFederatedHorizontalPodAutoscaler", true, Some(Controller::CronFederatedHorizontalPodAutoscaler)),
     ("hpaScaleTargetMarker", false, Some(Controller::HpaScaleTargetMarker)),
     ("deploymentReplicasSyncer", false, Some(Controller::DeploymentReplicasSyncer)),

@@ -16,6 +16,7 @@
 //! replicas without room ─ descheduler ▶ binding.spec.clusters with fewer there
 //! hub namespaces       ── namespace ─▶ one Work per cluster
 //! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
+//! what Pods use, bounds ─ federated_hpa ▶ replicas of the template, what held them back
 //! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
 //! ```
 
@@ -31,6 +32,7 @@ pub mod detector;
 pub mod eviction;
 pub mod failback;
 pub mod failover;
+pub mod federated_hpa;
 pub mod gates;
 pub mod hpa_scale_target;
 pub mod namespace;

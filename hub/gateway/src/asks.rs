@@ -83,6 +83,7 @@ fn kind(question: &ask::Question) -> u32 {
         ask::Question::RoomFor(_) => 4,
         ask::Question::OpenTunnel(_) => 5,
         ask::Question::UnschedulableOf(_) => 6,
+        ask::Question::PodUsageOf(_) => 7,
     }
 }
 

@@ -82,10 +82,11 @@ mod tests {
     use super::{Resource, resources};
 
     /// Karmada's kinds that something acts on. Of each other one, whoever writes it is told that nothing does.
-    const ACTING: [&str; 15] = [
+    const ACTING: [&str; 16] = [
         "Cluster",
         "ClusterTaintPolicy",
         "CronFederatedHPA",
+        "FederatedHPA",
         "FederatedResourceQuota",
         "LinkPolicy",
         "Remedy",

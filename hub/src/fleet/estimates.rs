@@ -1,9 +1,8 @@
 //! Exact room in members, and replicas that find none, as their agents say it over their streams; no member is dialled.
 //!
 //! In: questions of the scheduler and the descheduler. Out: the agents' answers, asked of now and by a deadline. An agent that took more than
-//! half of the time is not waited for again for a while: one site on a bad link must not hold up every decision.
+//! half of the time is not waited for again for a while.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,23 +13,20 @@ use karmada_api::binding::{ObjectReference, ReplicaRequirements};
 use karmada_controllers::estimator::{Answers, Estimator};
 use karmada_gateway::Gateway;
 use karmada_proto::v1::{Room, RoomFor, Unschedulable, UnschedulableOf, answer, ask};
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
-/// How long an agent that was too late is left alone.
-const QUIET: Duration = Duration::from_secs(30);
+use super::late::Late;
 
 /// Asks agents.
 pub struct Estimates {
     gateway: OnceLock<Arc<Gateway>>,
     within: Duration,
-    late: Mutex<BTreeMap<String, Instant>>,
+    late: Late,
 }
 
 impl Estimates {
     /// For answers within this time.
     pub fn new(within: Duration) -> Arc<Self> {
-        Arc::new(Self { gateway: OnceLock::new(), within, late: Mutex::default() })
+        Arc::new(Self { gateway: OnceLock::new(), within, late: Late::default() })
     }
 
     /// From now on the agents of this gateway are asked; before, nobody is.
@@ -38,24 +34,12 @@ impl Estimates {
         let _ = self.gateway.set(gateway);
     }
 
-    fn is_late(&self, cluster: &str) -> bool {
-        let mut late = self.late.lock();
-        late.retain(|_, since| since.elapsed() < QUIET);
-        late.contains_key(cluster)
-    }
-
     /// Asks one agent, unless it was too late a moment ago.
     async fn of(&self, gateway: &Gateway, cluster: &str, question: ask::Question) -> Result<i64, String> {
-        if self.is_late(cluster) {
-            return Err("its agent did not answer in time a moment ago".to_owned());
-        }
-        let begun = Instant::now();
-        let answer = gateway.ask(cluster, question.clone(), self.within).await;
-        if begun.elapsed() > self.within / 2 {
-            self.late.lock().insert(cluster.to_owned(), Instant::now());
-        }
         use answer::Result as Said;
         use ask::Question as Asked;
+        let asking = gateway.ask(cluster, question.clone(), self.within);
+        let answer = self.late.unless_late(cluster, self.within, asking).await?;
         match (question, answer.map_err(|error| error.to_string())?) {
             (Asked::RoomFor(_), Said::Room(Room { replicas }))
             | (Asked::UnschedulableOf(_), Said::Unschedulable(Unschedulable { replicas })) => {

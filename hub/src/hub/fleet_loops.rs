@@ -46,6 +46,7 @@ pub(super) fn start(
     if let Some(estimates) = &control.estimates {
         estimates.ask_by(gateway.clone());
     }
+    control.pod_usages.ask_by(gateway.clone());
     if settings.controllers {
         // Only then there is somebody who has taken in what there is.
         let (shared, stop) = (control.shared.clone(), background.stop.clone());

@@ -11,6 +11,7 @@ use karmada_agent::ledger::{self, Ledger};
 use karmada_agent::link::dial::Rungs;
 use karmada_agent::link::{self, Link};
 use karmada_agent::member::proven::ProvenMember;
+use karmada_agent::pod_usage::PodUsages;
 use karmada_agent::reconcile::body::ClusterNames;
 use karmada_agent::reconcile::{engine, own::Own};
 use karmada_agent::session::Phase;
@@ -135,6 +136,7 @@ impl Agent {
             boot_id: sources.process_name(),
             seed: sources.random(),
             rungs: if self.life.is_multiple_of(3) { Rungs::Grpc } else { self.rungs },
+            usages: Arc::new(PodUsages::new(member.clone(), sources.clone())),
             sources,
             member: member.clone(),
             tunnels: Arc::new(Tunnels::new(member.clone(), Allowed::default())),

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | how is it spelled (labels, annotations, finalizers, reasons)? | [`strings`] |
 //! | how is it named? | [`names`] |
-//! | what fields does a kind have? | [`policy`], [`override_policy`], [`binding`], [`work`], [`cluster`], [`taint_policy`], [`remedy`], [`rebalancer`], [`federated_resource_quota`], [`cron_federated_hpa`] |
+//! | what fields does a kind have? | [`policy`], [`override_policy`], [`binding`], [`work`], [`cluster`], [`taint_policy`], [`remedy`], [`rebalancer`], [`federated_resource_quota`], [`federated_hpa`], [`cron_federated_hpa`] |
 //! | does a selector match? | [`selector`] |
 //! | what may not leave the hub in a manifest? | [`manifest`] |
 //! | is a cluster ready? | [`readiness`] |
@@ -19,6 +19,7 @@ pub mod binding;
 pub mod cluster;
 pub mod cron_federated_hpa;
 pub mod defaulting;
+pub mod federated_hpa;
 pub mod federated_resource_quota;
 pub mod inert;
 pub mod link_policy;

@@ -272,6 +272,15 @@ pub mod conditions {
     pub const DISPATCHING_REASON: &str = "Dispatching";
     /// Message of [`DISPATCHING_REASON`].
     pub const DISPATCHING_MESSAGE: &str = "Work is being dispatched to member clusters.";
+
+    /// FederatedHPA: its target can be measured, and is scaled by it.
+    pub const SCALING_ACTIVE: &str = "ScalingActive";
+    /// FederatedHPA: its target can be scaled.
+    pub const ABLE_TO_SCALE: &str = "AbleToScale";
+    /// FederatedHPA: a bound or a rule holds back what the metrics ask for.
+    pub const SCALING_LIMITED: &str = "ScalingLimited";
+    /// FederatedHPA: every cluster told what was asked; this product's own.
+    pub const CLUSTERS_MEASURED: &str = "ClustersMeasured";
 }
 
 /// Event reasons and the texts that stand with them.
@@ -366,6 +375,16 @@ pub mod events {
     pub const SCALE_FAILED: &str = "ScaleFailed";
     /// What came of a rule's runs could not be written.
     pub const UPDATE_CRON_FEDERATED_HPA_FAILED: &str = "UpdateCronFederatedHPAFailed";
+    /// What a FederatedHPA scales was scaled.
+    pub const SUCCESSFUL_RESCALE: &str = "SuccessfulRescale";
+    /// What a FederatedHPA scales could not be scaled.
+    pub const FAILED_RESCALE: &str = "FailedRescale";
+    /// What a FederatedHPA scales, or its replicas, cannot be read.
+    pub const FAILED_GET_SCALE: &str = "FailedGetScale";
+    /// Metrics of a FederatedHPA could not be measured.
+    pub const FAILED_COMPUTE_METRICS_REPLICAS: &str = "FailedComputeMetricsReplicas";
+    /// What became of a FederatedHPA could not be written.
+    pub const FAILED_UPDATE_STATUS: &str = "FailedUpdateStatus";
 }
 
 /// Who a cluster's agent is.

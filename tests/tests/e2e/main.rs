@@ -15,6 +15,7 @@ mod customizations;
 mod dependencies;
 mod enforcing;
 mod faults;
+mod federated_hpa;
 mod fleet;
 mod grades;
 mod hanging;

@@ -10,6 +10,7 @@ mod cron;
 mod dependencies;
 mod eviction;
 mod failover;
+mod federated_hpa;
 mod quota;
 mod rebalancer;
 mod replicas;

@@ -44,6 +44,9 @@ pub fn workload_rules() -> Vec<Value> {
         rule(&["policy"], &["poddisruptionbudgets"], &WRITE),
         rule(&["networking.k8s.io"], &["ingresses", "networkpolicies"], &WRITE),
         rule(&["discovery.k8s.io"], &["endpointslices"], &WRITE),
+        // What the Pods of workloads use, for autoscalers of the hub.
+        rule(&["metrics.k8s.io"], &["pods"], &["get", "list"]),
+        rule(&["custom.metrics.k8s.io"], &["*"], &["get", "list"]),
     ]
 }
 

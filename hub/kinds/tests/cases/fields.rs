@@ -51,6 +51,12 @@ const QUOTA: &[&str] = &["FederatedResourceQuota"];
 const CUSTOMIZATION: &[&str] = &["ResourceInterpreterCustomization"];
 const CRON: &str = "hub/core/src/cron_federated_hpa.rs";
 const CRON_HPA: &[&str] = &["CronFederatedHPA"];
+const HPA: &[&str] = &["FederatedHPA"];
+const PACE: &str = "hub/core/src/federated_hpa/pace.rs";
+const PROPOSAL: &str = "hub/core/src/federated_hpa/proposal.rs";
+const SCALING: &str = "hub/controllers/src/federated_hpa.rs";
+const POD_USAGE: &str = "agent/src/pod_usage.rs";
+const POD_READING: &str = "agent/src/pod_usage/reading.rs";
 const TAINT_POLICY: &[&str] = &["ClusterTaintPolicy"];
 
 /// Kinds, a field (`{…}`: the fields of a [`SHAPES`] below it), the file that reads it, a word of that file.
@@ -88,6 +94,18 @@ const SHAPES: &[(&str, &[&str])] = &[
     ("{preserved}", &["rules[].aliasLabelName", "rules[].jsonPath"]),
     ("{condition}", &["conditionType", "operator", "statusValues[]"]),
     ("{taint}", &["effect", "key", "value"]),
+    ("{policy}", &["periodSeconds", "type", "value"]),
+    ("{aim}", &["averageUtilization", "averageValue", "type", "value"]),
+    (
+        "{metric}",
+        &[
+            "name",
+            "selector.matchExpressions[].key",
+            "selector.matchExpressions[].operator",
+            "selector.matchExpressions[].values[]",
+            "selector.matchLabels",
+        ],
+    ),
 ];
 
 /// Everything that is read, with one place where it is.
@@ -356,6 +374,35 @@ const ACTED_ON: &[Acted] = &[
     (CRON_HPA, "spec.scaleTargetRef.apiVersion", CRON, "api_version"),
     (CRON_HPA, "spec.scaleTargetRef.kind", CRON, "target.kind"),
     (CRON_HPA, "spec.scaleTargetRef.name", "hub/controllers/src/cron_federated_hpa.rs", "target.name"),
+    (HPA, "spec.behavior.scaleDown.policies[].{policy}", PACE, "period_seconds"),
+    (HPA, "spec.behavior.scaleDown.selectPolicy", PACE, "select_policy"),
+    (HPA, "spec.behavior.scaleDown.stabilizationWindowSeconds", PACE, "stabilization_window_seconds"),
+    (HPA, "spec.behavior.scaleDown.tolerance", PROPOSAL, "rules.tolerance"),
+    (HPA, "spec.behavior.scaleUp.policies[].{policy}", PACE, "period_seconds"),
+    (HPA, "spec.behavior.scaleUp.selectPolicy", PACE, "select_policy"),
+    (HPA, "spec.behavior.scaleUp.stabilizationWindowSeconds", PACE, "stabilization_window_seconds"),
+    (HPA, "spec.behavior.scaleUp.tolerance", PROPOSAL, "rules.tolerance"),
+    (HPA, "spec.maxReplicas", "proto/api/src/federated_hpa.rs", "max_replicas"),
+    (HPA, "spec.minReplicas", "proto/api/src/federated_hpa.rs", "min_replicas"),
+    (HPA, "spec.metrics[].type", PROPOSAL, "metric.type_"),
+    (HPA, "spec.metrics[].containerResource.container", POD_READING, "source.container"),
+    (HPA, "spec.metrics[].containerResource.name", POD_READING, "source.name"),
+    (HPA, "spec.metrics[].containerResource.target.{aim}", PROPOSAL, "average_utilization"),
+    // Nothing outside of the clusters is measured: such a metric is refused before it is stored.
+    (HPA, "spec.metrics[].external.metric.{metric}", "hub/kinds/src/validation/autoscaling.rs", "External"),
+    (HPA, "spec.metrics[].external.target.{aim}", "hub/kinds/src/validation/autoscaling.rs", "External"),
+    (HPA, "spec.metrics[].object.describedObject.apiVersion", POD_USAGE, "object.api_version"),
+    (HPA, "spec.metrics[].object.describedObject.kind", POD_USAGE, "object.kind"),
+    (HPA, "spec.metrics[].object.describedObject.name", POD_USAGE, "object.name"),
+    (HPA, "spec.metrics[].object.metric.{metric}", POD_USAGE, "metric.selector"),
+    (HPA, "spec.metrics[].object.target.{aim}", PROPOSAL, "target.value"),
+    (HPA, "spec.metrics[].pods.metric.{metric}", POD_USAGE, "metric.selector"),
+    (HPA, "spec.metrics[].pods.target.{aim}", PROPOSAL, "average_value"),
+    (HPA, "spec.metrics[].resource.name", POD_READING, "source.name"),
+    (HPA, "spec.metrics[].resource.target.{aim}", PROPOSAL, "average_utilization"),
+    (HPA, "spec.scaleTargetRef.apiVersion", SCALING, "api_version"),
+    (HPA, "spec.scaleTargetRef.kind", SCALING, "meant.kind"),
+    (HPA, "spec.scaleTargetRef.name", SCALING, "meant.name"),
 ];
 
 /// The fields of a schema that have none below them. What every object has, and what its status says, are nobody's wish.

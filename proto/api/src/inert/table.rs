@@ -83,7 +83,6 @@ pub const ROWS: &[Row] = &[
         push,
         "nothing is sent to a cluster without an agent: register one with karmadactl",
     ),
-    kind("autoscaling.karmada.io", &["FederatedHPA"], "nothing is scaled by it yet"),
     kind(
         CONFIG,
         &["ResourceInterpreterWebhookConfiguration"],
