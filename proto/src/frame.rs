@@ -188,7 +188,6 @@ mod tests {
         }
     }
 
-    /// One frame of each kind with every field set to a value that names its number.
     fn usage() -> PodUsage {
         let measure = PodMeasure { milli: Some(1), age: 2, window: 3, request: Some(-4) };
         let pod = MeasuredPod {
@@ -203,6 +202,7 @@ mod tests {
         PodUsage { pods: vec![pod], readings: vec![reading] }
     }
 
+    /// One frame of each kind with every field set to a value that names its number.
     fn agent_corpus() -> Vec<AgentFrame> {
         use agent_frame::Body as B;
         let credit = Credit { messages: 1, bytes: 2 };
