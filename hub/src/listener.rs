@@ -48,6 +48,7 @@ pub use self::agents::AgentStreams;
 pub use self::connections::Connections;
 use self::connections::Place;
 use self::heard::heard;
+pub use self::held::BrokenOff;
 use self::held::Held;
 use self::peer::Peer;
 use self::strangers::Calls;
@@ -261,7 +262,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         request.extensions_mut().insert(pulse.clone());
         async move {
             let answer = answer(services, peer, calls, request).await;
-            Ok::<_, Infallible>(answer.map(|body| Held::new(body, busy, number)))
+            Ok::<_, Infallible>(Held::of(answer, busy, number))
         }
     });
     // What is served here is dropped before what was taken over is waited for.

@@ -23,6 +23,8 @@ use karmada_proto::v1::{TunnelExtra, TunnelRequest, TunnelResetCode, TunnelRespo
 use karmada_registry::User;
 use karmada_tunnel::{Incoming, Outgoing, Part, Reset, headers, relay};
 
+use crate::listener::BrokenOff;
+
 /// Under these keys stands what is known of credentials.
 const OF_CREDENTIALS: &str = "authentication.kubernetes.io/";
 
@@ -119,7 +121,11 @@ fn answer(
     if status != StatusCode::SWITCHING_PROTOCOLS {
         fields.remove(UPGRADE);
         fields.remove(CONNECTION);
-        return Ok(with(status, fields, StreamBody::new(frames(incoming, guard)).boxed_unsync()));
+        let broken = BrokenOff::default();
+        let body = StreamBody::new(frames(incoming, guard, broken.clone()));
+        let mut answer = with(status, fields, body.boxed_unsync());
+        answer.extensions_mut().insert(broken);
+        return Ok(answer);
     }
     let (Some(outgoing), Some(upgrade)) = (outgoing, upgrade) else {
         return Err(broken(cluster, &unreadable()));
@@ -134,11 +140,12 @@ fn with(status: StatusCode, headers: HeaderMap, body: Body) -> Response<Body> {
     response
 }
 
-/// What follows the head. An answer that breaks off ends there; what was promised of its length tells the client. Where the client goes, the
+/// What follows the head. Of an answer that breaks off, `broken` says so: what came of a log may look like all of it. Where the client goes, the
 /// tunnel does.
-fn frames(
+fn frames<G: Send + Unpin>(
     incoming: Incoming,
-    guard: TunnelGuard,
+    guard: G,
+    broken: BrokenOff,
 ) -> impl stream::Stream<Item = Result<Frame<Bytes>, std::convert::Infallible>> + Send + Unpin {
     let parts = incoming.into_stream().map(move |part| {
         let _open = &guard;
@@ -147,6 +154,7 @@ fn frames(
             Ok(Part::Head(_)) => None,
             Err(reset) => {
                 tracing::debug!(why = reset.message, "a member's answer broke off");
+                broken.breaks_off();
                 None
             }
         }
@@ -289,5 +297,32 @@ mod tests {
         let user = User { name: "jane".into(), ..User::default() };
         let sent = request(&parts, &user, true).unwrap();
         assert!(sent.headers.iter().all(|header| header.name != "content-length"), "{:?}", sent.headers);
+    }
+
+    /// A tunnel's frames by hand, and what the client gets of them.
+    #[tokio::test]
+    async fn an_answer_that_breaks_off_says_so() {
+        use karmada_proto::frame;
+        use karmada_proto::v1::{TunnelData, TunnelEnd, tunnel_frame};
+        for is_whole in [true, false] {
+            let (out, _sent) = tokio::sync::mpsc::channel(4);
+            let data = TunnelData { offset: 0, bytes: Bytes::from_static(b"half") };
+            let mut said = vec![tunnel_frame::Body::Data(data)];
+            said.extend(is_whole.then_some(tunnel_frame::Body::End(TunnelEnd { offset: 4 })));
+            let said = stream::iter(said.into_iter().map(frame::tunnel));
+            // An end that is done waits for the other one's.
+            let said = if is_whole { said.chain(stream::pending()).boxed() } else { said.boxed() };
+            let flow = karmada_tunnel::Flow::new(100, 100);
+            let (outgoing, incoming, open, pump) = karmada_tunnel::open(flow, said, out, &Default::default());
+            drop(outgoing);
+            tokio::spawn(pump);
+            let broken = BrokenOff::default();
+            let mut body = StreamBody::new(frames(incoming, open, broken.clone()));
+            let mut came = Vec::new();
+            while let Some(Ok(frame)) = body.frame().await {
+                came.extend_from_slice(&frame.into_data().unwrap());
+            }
+            assert_eq!((came.as_slice(), broken.is_broken()), (&b"half"[..], !is_whole));
+        }
     }
 }

@@ -17,6 +17,7 @@ mod reports;
 mod sessions;
 mod strangers;
 mod taken_over;
+mod tunnels;
 mod vouching;
 mod walk;
 mod world;
