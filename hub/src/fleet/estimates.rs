@@ -37,7 +37,7 @@ impl Estimates {
     async fn of(&self, gateway: &Gateway, cluster: &str, requirements: Bytes) -> Result<i64, String> {
         let question = ask::Question::RoomFor(RoomFor { requirements });
         let asking = gateway.ask(cluster, question, self.within);
-        match self.late.unless_late(cluster, self.within, asking).await? {
+        match self.late.unless_late(cluster, self.within / 2, asking).await? {
             Ok(answer::Result::Room(room)) => Ok(room.replicas.into()),
             Ok(_) => Err("its agent answered something else".to_owned()),
             Err(error) => Err(error.to_string()),
