@@ -28,9 +28,9 @@ use crate::sources::Sources;
 /// Questions that are answered at once: each holds a page.
 const MOST: usize = 4;
 /// Pods in a page.
-const PAGE: usize = 100;
+const PAGE: usize = 50;
 /// Bytes of one answer of the member.
-const LARGEST: usize = 8 << 20;
+const LARGEST: usize = 4 << 20;
 /// Bytes of an answer to the hub, which is one frame.
 const ANSWER: usize = 60 << 10;
 /// Metrics in a question.

@@ -39,7 +39,7 @@ impl Estimates {
         use answer::Result as Said;
         use ask::Question as Asked;
         let asking = gateway.ask(cluster, question.clone(), self.within);
-        let answer = self.late.unless_late(cluster, self.within, asking).await?;
+        let answer = self.late.unless_late(cluster, self.within / 2, asking).await?;
         match (question, answer.map_err(|error| error.to_string())?) {
             (Asked::RoomFor(_), Said::Room(Room { replicas }))
             | (Asked::UnschedulableOf(_), Said::Unschedulable(Unschedulable { replicas })) => {

@@ -24,6 +24,10 @@ use super::late::Late;
 
 /// No autoscaler waits for longer.
 const WITHIN: Duration = Duration::from_secs(5);
+/// Who takes longer is left alone for a while: a worker waited for him in vain, or almost.
+const SOON: Duration = Duration::from_millis(4500);
+/// Pods that an answer of one frame has room for, and then some: a site that tells more is no agent of ours.
+const MOST: usize = 16_384;
 /// No time that a site tells of is longer ago.
 const LONGEST: u64 = 10 * 365 * 24 * 3600;
 
@@ -48,8 +52,11 @@ impl PodUsages {
     async fn of(&self, gateway: &Gateway, cluster: &str, question: PodUsageOf) -> Result<Told, String> {
         let metrics = question.metrics.clone();
         let question = ask::Question::PodUsageOf(question);
-        let asked = self.late.unless_late(cluster, WITHIN, gateway.ask(cluster, question, WITHIN)).await?;
+        let asked = self.late.unless_late(cluster, SOON, gateway.ask(cluster, question, WITHIN)).await?;
         match asked {
+            Ok(answer::Result::PodUsage(usage)) if usage.pods.len() > MOST => {
+                Err(format!("its agent told of {} Pods, which no answer has room for", usage.pods.len()))
+            }
             Ok(answer::Result::PodUsage(usage)) => {
                 // As many as were asked for: it was read from a list just now.
                 let metrics: Vec<serde_json::Value> = serde_json::from_slice(&metrics).unwrap_or_default();
@@ -106,7 +113,6 @@ fn told(usage: PodUsage, metrics: &[serde_json::Value], now: Timestamp) -> Told 
         let ready_since = ago(pod.ready_for, now);
         let measure = |(at, measure): (usize, &PodMeasure)| of(measure, words(at), now);
         Pod {
-            name: "in one of the sites".to_owned(),
             phase: match stage {
                 PodStage::Pending => Phase::Pending,
                 PodStage::Ended => Phase::Ended,

@@ -49,7 +49,6 @@ fn told_by(uses: &[i64]) -> Told {
     let since: Timestamp = "2026-05-01T10:00:00Z".parse().unwrap();
     let sample = |milli: &i64| Sample { milli: *milli, at: since, window: SignedDuration::ZERO };
     let pod = |milli: &i64| Pod {
-        name: "web".to_owned(),
         phase: Phase::Running,
         deleting: false,
         started: Some(since),

@@ -1,6 +1,6 @@
 //! What a FederatedHPA is decided by: the Pods of its target in all clusters that answered, and what was measured of them.
 //!
-//! Pods are facts without a cluster: two that have one name in two clusters are two. What was measured stands with each Pod in the order of the
+//! Pods are facts without names: two that have one name in two clusters are two. What was measured stands with each Pod in the order of the
 //! metrics that were asked for. Amounts are in thousandths.
 
 use jiff::{SignedDuration, Timestamp};
@@ -32,8 +32,6 @@ pub enum Reading {
 /// A Pod of the target, in some cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name, for what is said of it.
-    pub name: String,
     /// How far it is.
     pub phase: Phase,
     /// Whether it is going.

@@ -147,7 +147,7 @@ pub(super) fn tally(pods: &[Pod], counting: Counting, now: Timestamp) -> Result<
             (Standing::Apart, _) => continue,
             _ if !counting.requests => 0,
             (_, Some(measure)) => measure.request.clone()?,
-            (_, None) => return Err(format!("the requests of Pod {} are not known", pod.name)),
+            (_, None) => return Err("what a Pod asks for is not known".to_owned()),
         };
         match standing {
             Standing::Apart => {}

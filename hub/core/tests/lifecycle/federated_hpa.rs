@@ -146,7 +146,6 @@ fn pod(case: &Value, pod: &Value, now: Timestamp) -> Pod {
         since: time(&condition["lastTransitionTime"]),
     });
     Pod {
-        name: pod["metadata"]["name"].as_str().unwrap().to_owned(),
         phase,
         deleting: pod["metadata"]["deletionTimestamp"].is_string(),
         started: at(&pod["status"]["startTime"]),

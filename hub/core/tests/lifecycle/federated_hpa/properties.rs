@@ -35,14 +35,7 @@ fn pod() -> impl Strategy<Value = Pod> {
     let ready = (any::<Option<bool>>(), moment()).prop_map(|(serves, since)| Ready { serves, since });
     let times = (proptest::option::of(moment()), proptest::option::of(ready));
     (phase, any::<bool>(), times, proptest::collection::vec(measure(), 0..5)).prop_map(
-        |(phase, deleting, (started, ready), measures)| Pod {
-            name: "web".to_owned(),
-            phase,
-            deleting,
-            started,
-            ready,
-            measures,
-        },
+        |(phase, deleting, (started, ready), measures)| Pod { phase, deleting, started, ready, measures },
     )
 }
 

@@ -32,12 +32,11 @@ fn hpa(spec: &Value) -> FederatedHPA {
     .unwrap()
 }
 
-/// A Pod of that name which asks for a CPU and uses so much.
-fn pod(name: &str, milli: i64) -> Pod {
+/// A Pod which asks for a CPU and uses so much.
+fn pod(milli: i64) -> Pod {
     let sample = Sample { milli, at: now(), window: SignedDuration::from_secs(30) };
     let since = "2026-05-01T11:00:00Z".parse().unwrap();
     Pod {
-        name: name.to_owned(),
         phase: Phase::Running,
         deleting: false,
         started: Some(since),
@@ -47,7 +46,7 @@ fn pod(name: &str, milli: i64) -> Pod {
 }
 
 fn told(uses: &[i64]) -> Result<Told, String> {
-    let pods = (0..).zip(uses).map(|(at, milli)| pod(&format!("web-{at}"), *milli)).collect();
+    let pods = uses.iter().map(|milli| pod(*milli)).collect();
     Ok(Told { pods, readings: vec![Reading::OfPods] })
 }
 
