@@ -283,8 +283,11 @@ pub(super) fn by_value(
     if pods.is_empty() {
         return Err("no pods returned by selector while calculating replica count".to_owned());
     }
-    let serving = pods.iter().filter(|pod| pod.serves()).count();
-    Ok(scale.of_members(ratio * serving as f64))
+    // None of them serving is no reason to have fewer of them.
+    match pods.iter().filter(|pod| pod.serves()).count() {
+        0 => Err("none of the Pods is ready".to_owned()),
+        serving => Ok(scale.of_members(ratio * serving as f64)),
+    }
 }
 
 /// By an amount of something else, of which `target` is one replica's part. Beside it, what the part of each is now.

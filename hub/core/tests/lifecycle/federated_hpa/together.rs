@@ -151,6 +151,25 @@ fn clusters_that_are_to_have_no_replicas_tell_nothing_of_the_target() {
     );
 }
 
+/// Pods that all fail at once are not made fewer by what is asked of their Service meanwhile.
+#[test]
+fn pods_of_which_none_serves_are_left_as_many_as_they_are() {
+    let value = json!({"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"},
+        "metric": {"name": "hits"}, "target": {"type": "Value", "value": "10"}}});
+    let hpa = hpa(&json!({"metrics": [value]}));
+    let with = |serves| {
+        let mut pods = [pod(0), pod(0)];
+        for pod in &mut pods {
+            pod.ready = pod.ready.map(|ready| Ready { serves, ..ready });
+        }
+        let told = Told { pods: pods.into(), readings: vec![Reading::Whole(20_000)] };
+        decided(&hpa, 2, &gather(&binding(2, &[("a", 2)]), 2, answers([("a", Ok(told))]), 1))
+    };
+    let failing = with(Some(false));
+    assert_eq!((failing.replicas, reason(&failing, "ScalingActive")), (2, "FailedGetObjectMetric"));
+    assert_eq!(with(Some(true)).replicas, 4);
+}
+
 #[test]
 fn who_paused_it_has_it_stay_so_and_bounds_hold_without_measuring() {
     let nothing = Gathered::default();
