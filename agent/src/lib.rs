@@ -21,9 +21,9 @@ pub mod join;
 pub mod ledger;
 pub mod link;
 pub use karmada_member as member;
+pub use karmada_pods as pods;
 pub mod ledger_backup;
 pub mod metrics;
-pub mod pod_usage;
 pub mod reconcile;
 pub mod retry;
 pub mod rotation;
@@ -33,7 +33,6 @@ pub mod state_dir;
 pub mod status;
 pub mod summary;
 pub mod tunnel;
-pub mod unschedulable;
 
 pub use karmada_session::{outbox, redial, session};
 
@@ -57,7 +56,6 @@ use crate::ledger_backup::LedgerBackup;
 use crate::link::dial::{Connector, Rungs};
 use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
-use crate::pod_usage::PodUsages;
 use crate::reconcile::body::ClusterNames;
 use crate::reconcile::own::Own;
 use crate::shared::Shared;
@@ -324,7 +322,7 @@ async fn work(
     let engine = reconcile::engine::Parts {
         shared: shared.clone(),
         member: parts.member.clone(),
-        customized: Arc::new(Customized::new(parts.interpreter.clone(), clock)),
+        customized: Arc::new(Customized::new(parts.interpreter.clone(), clock.clone())),
         cluster: names,
         own: Arc::new(Own::of(&parts.identity_store, &config.namespaces)),
         drift_rate: config.drift_rate,
@@ -341,7 +339,7 @@ async fn work(
         sources: parts.sources.clone(),
         member: parts.member.clone(),
         tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed)),
-        usages: Arc::new(PodUsages::new(parts.member.clone(), parts.sources.clone())),
+        usages: Arc::new(karmada_pods::usage::PodUsages::new(parts.member.clone(), clock.clone())),
         rungs: config.rungs,
     };
     // Whichever ends first, by an error, ends the others.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
 use karmada_certs::agent_subject;
+use karmada_pods::usage::PodUsages;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::pulse::Pulse;
@@ -32,7 +33,6 @@ use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
 use crate::member::Member;
-use crate::pod_usage::PodUsages;
 use crate::reconcile::orphan_rows::former_key;
 use crate::redial::{Advice, Schedule};
 use crate::rotation::{self, Asking};

@@ -11,6 +11,8 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use karmada_api::binding::ReplicaRequirements;
 use karmada_interpreter::nodes_and_pods::PodUse;
+use karmada_pods::unschedulable;
+use karmada_pods::usage::PodUsages;
 use karmada_proto::v1::{
     Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, Unschedulable, UnschedulableOf, answer, ask,
 };
@@ -18,11 +20,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
 use crate::member::Member;
-use crate::pod_usage::PodUsages;
 use crate::shared::Shared;
 use crate::sources::Sources;
 use crate::tunnel::Tunnels;
-use crate::unschedulable;
 
 /// No question is thought about for longer.
 const LONGEST: Duration = Duration::from_secs(30);

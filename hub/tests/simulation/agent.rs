@@ -11,7 +11,7 @@ use karmada_agent::ledger::{self, Ledger};
 use karmada_agent::link::dial::Rungs;
 use karmada_agent::link::{self, Link};
 use karmada_agent::member::proven::ProvenMember;
-use karmada_agent::pod_usage::PodUsages;
+use karmada_agent::pods::usage::PodUsages;
 use karmada_agent::reconcile::body::ClusterNames;
 use karmada_agent::reconcile::{engine, own::Own};
 use karmada_agent::session::Phase;
@@ -116,7 +116,8 @@ impl Agent {
         let sources = Sources::new(move || clock.now(), move || draws.lock().next());
         let member =
             Arc::new(ProvenMember::new(self.site.seen_by(fuse.clone()), self.identity.cluster_uid.clone()));
-        let wall = sources.clone();
+        let (wall, now) = (sources.clone(), sources.clone());
+        let clock = Arc::new(move || now.now());
         let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
         let engine = engine::Parts {
             shared: shared.clone(),
@@ -136,7 +137,7 @@ impl Agent {
             boot_id: sources.process_name(),
             seed: sources.random(),
             rungs: if self.life.is_multiple_of(3) { Rungs::Grpc } else { self.rungs },
-            usages: Arc::new(PodUsages::new(member.clone(), sources.clone())),
+            usages: Arc::new(PodUsages::new(member.clone(), clock)),
             sources,
             member: member.clone(),
             tunnels: Arc::new(Tunnels::new(member.clone(), Allowed::default())),

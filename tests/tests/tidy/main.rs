@@ -98,6 +98,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-member", &["karmada-api", "karmada-proto"]),
     ("karmada-session", &["karmada-certs", "karmada-proto"]),
     (
+        "karmada-pods",
+        &["karmada-api", "karmada-interpreter", "karmada-member", "karmada-proto", "karmada-quantity"],
+    ),
+    (
         "karmada-agent",
         &[
             "karmada-api",
@@ -106,6 +110,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-interpreter",
             "karmada-lua",
             "karmada-member",
+            "karmada-pods",
             "karmada-proto",
             "karmada-quantity",
             "karmada-session",

@@ -15,6 +15,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::{MetricIdentifier, MetricSpec};
+use karmada_member::{Gvk, Member};
 use karmada_proto::one_line;
 use karmada_proto::v1::{AskRefusal, AskRefusalCode, MetricReading, PodUsage, PodUsageOf, answer};
 use prost::Message as _;
@@ -22,8 +23,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use self::reading::{MetricValueList, PodMetricsList, PodPage, Samples};
-use crate::member::{Gvk, Member};
-use crate::sources::Sources;
+use crate::Clock;
 
 /// Questions that are answered at once: each holds a page.
 const MOST: usize = 4;
@@ -41,7 +41,7 @@ const WORDS: usize = 500;
 /// Who answers.
 pub struct PodUsages {
     member: Arc<dyn Member>,
-    sources: Sources,
+    clock: Clock,
     places: Semaphore,
 }
 
@@ -77,8 +77,8 @@ impl Untold {
 
 impl PodUsages {
     /// Of this member.
-    pub fn new(member: Arc<dyn Member>, sources: Sources) -> Self {
-        Self { member, sources, places: Semaphore::new(MOST) }
+    pub fn new(member: Arc<dyn Member>, clock: Clock) -> Self {
+        Self { member, clock, places: Semaphore::new(MOST) }
     }
 
     /// Answers within this time, or says why not.
@@ -102,7 +102,7 @@ impl PodUsages {
         let busy = || (AskRefusalCode::AskBusy, "too many ask for what Pods use at once".to_owned());
         let _place = self.places.try_acquire().map_err(|_| busy())?;
         let mut said = Vec::with_capacity(metrics.len());
-        let now = self.sources.now();
+        let now = (self.clock)();
         let resources = self.resources(&metrics, &question).await;
         for metric in &metrics {
             said.push(self.said(metric, &question, resources.as_ref(), now).await);

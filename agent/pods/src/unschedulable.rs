@@ -7,10 +7,9 @@ use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
 use karmada_interpreter::node_room;
 use karmada_interpreter::nodes_and_pods::PodUse;
+use karmada_member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch};
 use karmada_proto::v1::UnschedulableOf;
 use serde_json::Value;
-
-use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch};
 
 /// ReplicaSets of one Deployment that are looked at: the API keeps ten old ones unless told otherwise.
 const MOST_REPLICA_SETS: usize = 1_000;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use karmada_api::cluster::ApiEnablement;
+use karmada_member::memory::MemoryMember;
+use karmada_member::{MemberError, MemberEvent, ObjectId, Passing, Probe, Watch};
 use karmada_proto::v1::{MeasuredPod, PodReadiness, PodStage};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::member::memory::MemoryMember;
-use crate::member::{MemberError, MemberEvent, ObjectId, Passing, Probe, Watch};
 
 /// Answers by the path that is asked for, and what was asked.
 struct Answering {
@@ -78,8 +78,8 @@ fn usages<const N: usize>(answers: [(&'static str, (u16, Value)); N]) -> (PodUsa
     let asked = Asked::default();
     let memory = MemoryMember::new("site1", 1, Duration::ZERO);
     let member = Answering { memory, answers: answers.into(), asked: asked.clone() };
-    let sources = Sources::new(|| NOW.parse().unwrap(), || 4);
-    (PodUsages::new(Arc::new(member), sources), asked)
+    let clock: Clock = Arc::new(|| NOW.parse().unwrap());
+    (PodUsages::new(Arc::new(member), clock), asked)
 }
 
 fn cpu(target: &Value) -> Value {
