@@ -89,42 +89,44 @@ impl PodMetrics for PodUsages {
     }
 }
 
-/// What a site said, with as many measures as were asked for.
+/// What a site said, with as many readings as were asked for.
 fn told(usage: PodUsage, metrics: &[serde_json::Value], now: Timestamp) -> Told {
     let PodUsage { pods, readings } = usage;
-    let reading = |at: usize| readings.get(at);
-    let all = metrics.iter().enumerate().map(|(at, metric)| match reading(at) {
+    let all = metrics.iter().enumerate().map(|(at, metric)| reading(readings.get(at), metric));
+    Told { readings: all.collect(), pods: pods.iter().map(|one| pod(one, &readings, now)).collect() }
+}
+
+/// What it said of one metric: whatever else it says of it, what is of single Pods is told with them.
+fn reading(said: Option<&MetricReading>, metric: &serde_json::Value) -> Reading {
+    match said {
         None => Reading::Unknown("the site did not tell it".to_owned()),
         Some(MetricReading { unknown, .. }) if !unknown.is_empty() => Reading::Unknown(one_line(unknown)),
-        // Whatever it says of it: what is of single Pods is told with them.
         Some(_) if metric["type"] != "Object" => Reading::OfPods,
         Some(MetricReading { milli: Some(milli), .. }) => Reading::Whole(*milli),
         Some(_) => Reading::Unknown("the site told no amount".to_owned()),
-    });
-    let words = |at: usize| reading(at).map_or("", |reading| reading.unrequested.as_str());
-    let pod = |pod: MeasuredPod| {
-        let stage = pod.stage();
-        let serves = match pod.readiness() {
-            PodReadiness::Unspecified => None,
-            PodReadiness::Ready => Some(Some(true)),
-            PodReadiness::NotReady => Some(Some(false)),
-            PodReadiness::Unknown => Some(None),
-        };
-        let ready_since = ago(pod.ready_for, now);
-        let measure = |(at, measure): (usize, &PodMeasure)| of(measure, words(at), now);
-        Pod {
-            phase: match stage {
-                PodStage::Pending => Phase::Pending,
-                PodStage::Ended => Phase::Ended,
-                PodStage::Running | PodStage::Unspecified => Phase::Running,
-            },
-            deleting: pod.deleting,
-            started: pod.started_for.map(|seconds| ago(seconds, now)),
-            ready: serves.map(|serves| Ready { serves, since: ready_since }),
-            measures: pod.measures.iter().enumerate().map(measure).collect(),
-        }
+    }
+}
+
+fn pod(pod: &MeasuredPod, readings: &[MetricReading], now: Timestamp) -> Pod {
+    let serves = match pod.readiness() {
+        PodReadiness::Unspecified => None,
+        PodReadiness::Ready => Some(Some(true)),
+        PodReadiness::NotReady => Some(Some(false)),
+        PodReadiness::Unknown => Some(None),
     };
-    Told { readings: all.collect(), pods: pods.into_iter().map(pod).collect() }
+    let words = |at: usize| readings.get(at).map_or("", |reading| reading.unrequested.as_str());
+    let measures = pod.measures.iter().enumerate();
+    Pod {
+        phase: match pod.stage() {
+            PodStage::Pending => Phase::Pending,
+            PodStage::Ended => Phase::Ended,
+            PodStage::Running | PodStage::Unspecified => Phase::Running,
+        },
+        deleting: pod.deleting,
+        started: pod.started_for.map(|seconds| ago(seconds, now)),
+        ready: serves.map(|serves| Ready { serves, since: ago(pod.ready_for, now) }),
+        measures: measures.map(|(at, measure)| of(measure, words(at), now)).collect(),
+    }
 }
 
 fn of(measure: &PodMeasure, unrequested: &str, now: Timestamp) -> Measure {
