@@ -15,6 +15,7 @@ mod federated_quotas;
 mod gates;
 mod join;
 mod join_audit;
+mod join_tokens;
 mod keys;
 mod late;
 mod live_columns;
@@ -29,7 +30,6 @@ mod reports;
 mod resource_models;
 mod session_revocation;
 mod sessions;
-mod tokens;
 mod work_report;
 mod works;
 

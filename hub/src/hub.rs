@@ -45,9 +45,9 @@ mod api;
 mod background;
 mod first_objects;
 mod fleet_loops;
-mod gates;
 mod opened;
 mod port;
+mod write_gates;
 
 /// Over how long agents are asked to leave when the hub stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -81,7 +81,7 @@ impl Hub {
         let opened = Opened::open(settings, &clock).await?;
         let background = Background::default();
         let authorizer = Authorizer::new(opened.cache.clone());
-        let registry = gates::registry(&opened, &authorizer, settings, &clock);
+        let registry = write_gates::registry(&opened, &authorizer, settings, &clock);
         let following = background.follow(opened.cache.clone(), opened.store.clone());
         if let Some(encryption) = &opened.encryption {
             background.tasks.spawn(encryption.clone().run(background.stop.clone()));

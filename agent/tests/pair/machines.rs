@@ -9,11 +9,11 @@ use karmada_agent::outbox::{Outbox, WorkReport as Told};
 use karmada_agent::session::{self as agent, Phase};
 use karmada_certs::Authority;
 use karmada_gateway::Options;
-use karmada_gateway::admission;
 use karmada_gateway::inbox::Report;
 use karmada_gateway::ports::{Batch, HeldDeletes, Position, Work, WorkEvent, WorkReport};
 use karmada_gateway::session::{self as gateway, Holding, Opening};
 use karmada_gateway::session::{Control, Effect};
+use karmada_gateway::session_admission;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::digest::{self, Buckets, Content, Fares, Root, Seed};
@@ -149,7 +149,7 @@ impl Hub {
         let others = self.other_lives(hello);
         let held = self.hold.since.as_ref();
         let waits = held.is_some() && !self.hold.is_confirmed;
-        let anew = admission::saw_another_life(hello, self.epoch, &others, held, waits);
+        let anew = session_admission::saw_another_life(hello, self.epoch, &others, held, waits);
         if self.holds && anew {
             self.hold = Hold { since: Some(HeldDeletes { batch: now, lives: others }), ..Hold::default() };
         }
@@ -160,7 +160,9 @@ impl Hub {
 
     /// What the site was told that is none of this hub's past.
     fn other_lives(&self, hello: &Hello) -> Vec<Seen> {
-        admission::lives(hello).filter(|life| !self.in_our_past(life.timeline, life.revision)).collect()
+        session_admission::lives(hello)
+            .filter(|life| !self.in_our_past(life.timeline, life.revision))
+            .collect()
     }
 
     fn timeline(&self) -> u64 {
@@ -318,16 +320,16 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
     };
     let position = Position { epoch: hub.epoch, revision: hub.revision, timeline: hub.timeline() };
     let sealed = hub.ca.seal_keys().verify(hello.epoch, &hello.epoch_seal);
-    if admission::ahead(&hello, position, sealed) {
+    if session_admission::ahead(&hello, position, sealed) {
         hub.epoch = hello.epoch + 1;
     }
     let in_our_past = hub.in_our_past(hello.timeline, hello.cursor) && hub.other_lives(&hello).is_empty();
     let (another_life, holding) = hub.holding(&hello);
-    let resume = admission::resume(&hello, hub.epoch, in_our_past).filter(|_| holding.is_none());
+    let resume = session_admission::resume(&hello, hub.epoch, in_our_past).filter(|_| holding.is_none());
     let (full, events) = hub.since(resume);
     let opening = Opening {
         trust_revision: 0,
-        protocol: admission::check("m", &hello).unwrap(),
+        protocol: session_admission::check("m", &hello).unwrap(),
         session_seq: 1,
         epoch: hub.epoch,
         epoch_seal: hub.ca.seal_epoch(hub.epoch).unwrap().into(),

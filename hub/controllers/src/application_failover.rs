@@ -9,7 +9,7 @@ use karmada_api::binding::ResourceBinding;
 use karmada_core::failover::{Rules, look};
 use karmada_core::gates::Gate;
 
-use crate::evictions::{tell_left, tell_refused};
+use crate::eviction_events::{tell_left, tell_refused};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, Key};

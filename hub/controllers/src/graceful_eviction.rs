@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use karmada_api::binding::ResourceBinding;
 use karmada_core::eviction::assess;
 
-use crate::evictions::tell_left;
+use crate::eviction_events::tell_left;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source, key_of};

@@ -16,7 +16,7 @@ use karmada_core::eviction::pace::{self, Lane};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::evictions::{tell_left, tell_refused};
+use crate::eviction_events::{tell_left, tell_refused};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};

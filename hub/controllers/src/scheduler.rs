@@ -12,7 +12,7 @@ use karmada_core::gates::Gate;
 use karmada_core::scheduler::estimator_answers::{self, Exact};
 use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::trigger::{self, Cause, Trigger};
-use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_changes, told};
+use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_changes};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -202,7 +202,7 @@ impl Scheduler {
 
     fn tell(&self, binding: &ResourceBinding, decision: &Decision) {
         let (own, template) = (Reference::of_binding(binding), Reference::of_template(binding));
-        for (placed, message) in told::events(binding, decision) {
+        for (placed, message) in scheduler::events::events(binding, decision) {
             let (kind, reason) = if placed {
                 (EventType::Normal, events::SCHEDULE_BINDING_SUCCEED)
             } else {

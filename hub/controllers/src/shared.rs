@@ -28,7 +28,7 @@ use crate::events::Recorder;
 use crate::fetch::{self, kinds};
 use crate::informer::{Hearing, Informers, Notice};
 use crate::metrics::Metrics;
-use crate::names_index::Names;
+use crate::namespaces_index::Names;
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::quota_works_index::QuotaWorksIndex;
 use crate::runner::{Clock, Error, Source};

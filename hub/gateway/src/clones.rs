@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass};
 
-use crate::admission::{self, close};
 use crate::gateway::Gateway;
 use crate::session::Control;
+use crate::session_admission::{self, close};
 
 /// A clone asks again this seldom: a person must look.
 const PAUSE: Duration = Duration::from_secs(300);
@@ -49,7 +49,7 @@ pub(crate) async fn refuse(gateway: &Gateway, cluster: &str, hello: &Hello) -> R
     let (Some(old), LiveSession::OtherProcess) = (old, live_session) else { return Ok(()) };
     // Whose key no longer holds is nobody's clone.
     if let Err(refused) = gateway.ports.registrar.authorize_session(&old.peer).await {
-        gateway.end(&old, admission::refused(&refused));
+        gateway.end(&old, session_admission::refused(&refused));
         return Ok(());
     }
     let asked = gateway.now();

@@ -17,13 +17,13 @@ use karmada_proto::v1::{
 };
 use karmada_proto::{frame, quoted};
 
-use crate::admission::{self, close};
 use crate::clones;
 use crate::door::Door;
 use crate::gateway::Gateway;
 use crate::links::Way;
 use crate::ports::{Batch, ClusterLife, HeldDeletes, Occurrence, PortError, Position, Told};
 use crate::session::{Holding, Opening, Session};
+use crate::session_admission::{self, close};
 use crate::stream::SessionStream;
 
 /// Who calls, as far as the transport has proved it.
@@ -105,16 +105,16 @@ where
 {
     let peer = &caller.peer;
     let cluster =
-        gateway.ports.registrar.authorize_session(peer).await.map_err(|r| admission::refused(&r))?;
+        gateway.ports.registrar.authorize_session(peer).await.map_err(|r| session_admission::refused(&r))?;
     let hello = hello(gateway, &mut inbound).await?;
-    let protocol = admission::check(&cluster, &hello)?;
+    let protocol = session_admission::check(&cluster, &hello)?;
     gateway.paced(&cluster)?;
     clones::refuse(gateway, &cluster, &hello).await?;
     let uid = gateway.ports.registrar.uid_of(&cluster);
     let whose = ClusterLife { cluster: &cluster, uid: &uid };
     let (position, resume) = position(gateway, whose, &hello).await?;
     let epoch = position.epoch;
-    let busy = |error: PortError| admission::busy(error.message);
+    let busy = |error: PortError| session_admission::busy(error.message);
     let at = Batch { epoch, revision: position.revision, timeline: position.timeline };
     let holds_deletes = holds_deletes(gateway, whose, &hello, at).await.map_err(busy)?;
     // A cursor says nothing of what was withheld before it.
@@ -127,7 +127,7 @@ where
     let door = Arc::new(Door::new(&cluster, session_seq, &hello.boot_id, peer));
     let way = Way { transport: caller.transport, address: caller.from, epoch };
     if !gateway.links.enter(&door, &hello, way) {
-        return Err(admission::busy("a newer session of this cluster is there".into()));
+        return Err(session_admission::busy("a newer session of this cluster is there".into()));
     }
     // ... and once it can be found: who is shut out from now on is closed there.
     if let Err(close) = authorized(gateway, peer, &cluster).await {
@@ -137,7 +137,7 @@ where
     // A new epoch that began meanwhile called those that it found: this one was not there yet.
     if gateway.ports.sessions.position().await.map_err(busy)?.epoch != epoch {
         gateway.links.leave(&door);
-        return Err(admission::busy("the hub entered a new epoch".into()));
+        return Err(session_admission::busy("the hub entered a new epoch".into()));
     }
     let opening = Opening {
         protocol,
@@ -148,7 +148,7 @@ where
         resumed: resume.filter(|_| !feed.full_listing),
         of_our_history: resume.is_some(),
         holds_deletes,
-        retry_hint: admission::retry_hint(gateway.links.sessions(), gateway.options.accept_rate),
+        retry_hint: session_admission::retry_hint(gateway.links.sessions(), gateway.options.accept_rate),
         hub_clock_ms,
         trust_revision: gateway.ports.registrar.trust_revision(),
     };
@@ -174,8 +174,13 @@ fn life_left(peer: &PeerIdentity, now_ms: i64) -> Duration {
 
 /// Whether `peer` still speaks for `cluster`.
 async fn authorized(gateway: &Gateway, peer: &PeerIdentity, cluster: &str) -> Result<(), Close> {
-    let now = gateway.ports.registrar.authorize_session(peer).await.map_err(|r| admission::refused(&r))?;
-    if now == cluster { Ok(()) } else { Err(admission::busy("the identity changed meanwhile".into())) }
+    let now =
+        gateway.ports.registrar.authorize_session(peer).await.map_err(|r| session_admission::refused(&r))?;
+    if now == cluster {
+        Ok(())
+    } else {
+        Err(session_admission::busy("the identity changed meanwhile".into()))
+    }
 }
 
 async fn hello<I, E>(gateway: &Gateway, inbound: &mut I) -> Result<Hello, Close>
@@ -211,7 +216,7 @@ async fn holds_deletes(
     let is_open = |held: &Batch| confirmed.is_none_or(|confirmed| !confirmed.covers(*held));
     let waits = batch.is_some_and(|held| is_open(&held) && held.epoch == now.epoch);
     let others = other_lives(gateway, whose, hello);
-    let held = if admission::saw_another_life(hello, now.epoch, &others, stands.as_ref(), waits) {
+    let held = if session_admission::saw_another_life(hello, now.epoch, &others, stands.as_ref(), waits) {
         sessions.hold_deletes(cluster, &HeldDeletes { batch: now, lives: others }).await?;
         Some(now)
     } else {
@@ -227,7 +232,7 @@ async fn holds_deletes(
 /// What the agent was ever told that is not of the history that the hub has.
 fn other_lives(gateway: &Gateway, whose: ClusterLife<'_>, hello: &Hello) -> Vec<Seen> {
     let told = |life: &Seen| gateway.ports.sessions.told(whose, life.timeline, life.revision);
-    admission::lives(hello).filter(|life| told(life) == Told::InAnotherLife).collect()
+    session_admission::lives(hello).filter(|life| told(life) == Told::InAnotherLife).collect()
 }
 
 /// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
@@ -237,10 +242,10 @@ async fn position(
     hello: &Hello,
 ) -> Result<(Position, Option<u64>), Close> {
     let sessions = &gateway.ports.sessions;
-    let busy = |error: PortError| admission::busy(error.message);
+    let busy = |error: PortError| session_admission::busy(error.message);
     let position = sessions.position().await.map_err(busy)?;
     let sealed = hello.epoch > position.epoch && sessions.is_sealed(hello.epoch, &hello.epoch_seal);
-    if !admission::ahead(hello, position, sealed) {
+    if !session_admission::ahead(hello, position, sealed) {
         if hello.epoch > position.epoch {
             tracing::warn!(
                 cluster = hello.cluster_name,
@@ -251,7 +256,7 @@ async fn position(
         }
         let is_ours = sessions.told(whose, hello.timeline, hello.cursor) == Told::ThisCluster
             && other_lives(gateway, whose, hello).is_empty();
-        return Ok((position, admission::resume(hello, position.epoch, is_ours)));
+        return Ok((position, session_admission::resume(hello, position.epoch, is_ours)));
     }
     let epoch = sessions.mint_epoch_above(hello.epoch).await.map_err(busy)?;
     tracing::warn!(

@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::admission;
 use crate::door::Door;
 use crate::links::Links;
 use crate::options::Options;
 use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
 use crate::rate::{Buckets, LineBudget, Rate};
 use crate::session::{Control, Document};
+use crate::session_admission;
 use crate::tunnels::Tunnels;
 
 /// Refusals that are logged: what strangers cause must not fill a disk.
@@ -79,7 +79,8 @@ impl Gateway {
             if self.links.leave(&door) {
                 // Should it come to life again, it must not believe that it is still connected.
                 let message = "given up: nothing was heard, or taken, for too long".to_owned();
-                let again = admission::close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message);
+                let again =
+                    session_admission::close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message);
                 door.order(Control::Close(again));
                 tracing::info!(cluster = door.cluster, "a session that takes nothing is given up");
             }
@@ -91,7 +92,7 @@ impl Gateway {
     fn expire(&self) {
         let now = self.wall_ms();
         for door in self.links.doors().iter().filter(|door| door.peer.not_after.as_millisecond() <= now) {
-            self.end(door, admission::expired());
+            self.end(door, session_admission::expired());
         }
     }
 
@@ -102,7 +103,7 @@ impl Gateway {
         match self.ports.registrar.authorize_session(&door.peer).await {
             Ok(_) | Err(SessionRefusal::Unavailable(_)) => false,
             Err(refused) => {
-                self.end(&door, admission::refused(&refused));
+                self.end(&door, session_admission::refused(&refused));
                 true
             }
         }
@@ -134,8 +135,8 @@ impl Gateway {
         let going: Vec<_> = all.iter().filter(|door| goes(&door.peer)).collect();
         for door in &going {
             let message = "the CA of the agent's certificate is not trusted any more".to_owned();
-            let after = admission::spread(self.random(), going.len(), self.options.accept_rate);
-            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            let after = session_admission::spread(self.random(), going.len(), self.options.accept_rate);
+            let again = session_admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
             self.end(door, again);
         }
         going.len()
@@ -233,8 +234,8 @@ impl Gateway {
         let doors = self.links.doors();
         for door in &doors {
             let message = "the hub entered a new epoch".to_owned();
-            let after = admission::spread(self.random(), doors.len(), self.options.accept_rate);
-            let again = admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
+            let after = session_admission::spread(self.random(), doors.len(), self.options.accept_rate);
+            let again = session_admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
             door.order(Control::Close(again));
         }
     }
@@ -242,7 +243,7 @@ impl Gateway {
     /// Whether a session of `cluster` may begin now: each costs a write that is synced, and a line of the log.
     pub(crate) fn paced(&self, cluster: &str) -> Result<(), Close> {
         let taken = self.beginnings.lock().take(cluster.to_owned(), self.options.session_rate, self.now());
-        taken.map_err(admission::too_often)
+        taken.map_err(session_admission::too_often)
     }
 
     /// Whether the agent of `cluster` may be given a certificate now, or after how long.

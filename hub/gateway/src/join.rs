@@ -9,9 +9,9 @@ use karmada_certs::{CertificateRequest, JoinToken};
 use karmada_proto::v1::{self, JoinReply, JoinRequest, join_reply};
 use karmada_proto::{join, quoted};
 
-use crate::admission;
 use crate::gateway::Gateway;
 use crate::ports::{JoinAsk, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError};
+use crate::session_admission;
 
 /// Answers a join that came from an address.
 pub(crate) async fn answer(
@@ -19,7 +19,7 @@ pub(crate) async fn answer(
     request: JoinRequest,
     from: Option<IpAddr>,
 ) -> Result<JoinReply, PortError> {
-    let clocks = admission::clocks(request.clock_ms, gateway.wall_ms());
+    let clocks = session_admission::clocks(request.clock_ms, gateway.wall_ms());
     let outcome = match clocks.and_then(|()| ask(request)) {
         Err(refusal) => {
             note(gateway, None, "", from, &JoinOutcome::Refused(refusal.clone()));

@@ -15,7 +15,6 @@
 //! - [`join`], [`rate`]: how strangers become agents, and how often anybody may.
 //! - [`service`]: gRPC, which nothing else here knows; [`ports`]: what the hub implements; [`sources`]: time and randomness.
 
-pub mod admission;
 mod asking;
 mod asks;
 mod clones;
@@ -34,6 +33,7 @@ pub mod rate;
 pub mod router;
 pub mod service;
 pub mod session;
+pub mod session_admission;
 pub mod sources;
 mod stream;
 #[cfg(test)]

@@ -14,11 +14,11 @@ use karmada_proto::v1::{CloseCode, Hello, RetryClass};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::admission::close;
 use crate::door::Door;
 use crate::fleet::{ClusterLink, Entry, Fleet, Heard, Hold, Looks, Newcomer, Progress, Verdict, Wake};
 use crate::ports::Batch;
 use crate::session::Control;
+use crate::session_admission::close;
 use crate::sources::Sources;
 
 /// The longest version of an agent that is kept.

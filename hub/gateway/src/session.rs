@@ -32,11 +32,11 @@ pub use self::documents::Document;
 use self::documents::Documents;
 use self::line::{Line, Silence};
 pub use self::withheld::Holding;
-use crate::admission::{close, expired};
 use crate::fleet::Progress;
 use crate::inbox::{Inbox, Report};
 use crate::options::Options;
 use crate::ports::{Batch, WorkEvent};
+use crate::session_admission::{close, expired};
 
 /// Answers that wait to be taken, beyond which nothing more is read.
 const ANSWERS: usize = 64;
@@ -138,7 +138,7 @@ pub struct Opening {
     pub of_our_history: bool,
     /// Which deletes of listings wait for a person's word.
     pub holds_deletes: Option<Holding>,
-    /// See [`crate::admission::retry_hint`].
+    /// See [`crate::session_admission::retry_hint`].
     pub retry_hint: Duration,
     /// The hub's wall clock, milliseconds since 1970 UTC.
     pub hub_clock_ms: i64,

@@ -8,7 +8,7 @@
 mod apps;
 mod batch;
 pub(crate) use batch::federated_autoscaler;
-mod cluster;
+mod cluster_scoped;
 mod core;
 mod network;
 mod pod;
@@ -138,7 +138,7 @@ fn rule(type_name: &str, fields: &mut Fields) {
         "autoscaling.v1.HorizontalPodAutoscaler" => batch::autoscaler_v1(fields),
         "autoscaling.v2.HorizontalPodAutoscaler" => batch::autoscaler_v2(object(fields, "spec")),
         "networking.v1.NetworkPolicy" => network::policy(object(fields, "spec")),
-        _ => cluster::rule(type_name, fields),
+        _ => cluster_scoped::rule(type_name, fields),
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: group, version and kind. Out: the row, which names the functions of its kind. One file holds the rows of a part of the API; what
 //! they name stands beside, by concern (`validation`, `defaults`, `table`, …).
 
-mod cluster;
+mod cluster_scoped;
 mod core;
 mod karmada;
 mod network;
@@ -17,8 +17,14 @@ use karmada_definitions::kind_row::KindRow;
 type Group = (&'static str, &'static [KindRow]);
 
 /// Every group that has rows, by the files that they stand in.
-const GROUPS: [&[Group]; 6] =
-    [core::GROUPS, workloads::GROUPS, network::GROUPS, storage::GROUPS, cluster::GROUPS, karmada::GROUPS];
+const GROUPS: [&[Group]; 6] = [
+    core::GROUPS,
+    workloads::GROUPS,
+    network::GROUPS,
+    storage::GROUPS,
+    cluster_scoped::GROUPS,
+    karmada::GROUPS,
+];
 
 /// The row of a shipped kind.
 pub(crate) fn find(group: &str, version: &str, kind: &str, style: Style) -> &'static KindRow {

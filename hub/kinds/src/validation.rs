@@ -7,7 +7,7 @@
 pub(crate) mod admission_registration;
 pub(crate) mod apps;
 pub(crate) mod autoscaling;
-pub(crate) mod cluster;
+pub(crate) mod cluster_scoped;
 pub(crate) mod core;
 pub(crate) mod cron_job;
 pub(crate) mod device_slices;

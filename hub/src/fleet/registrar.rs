@@ -30,9 +30,9 @@ use tokio::sync::Mutex;
 
 use super::join::{Place, new_cluster, place, renewed, request, write_options};
 use super::join_audit;
+use super::join_tokens::JoinTokens;
 use super::keys;
 use super::member_ids::MemberIds;
-use super::tokens::JoinTokens;
 use crate::data_dir::DataDir;
 
 /// An agent's certificate; renewed in-band long before it ends.

@@ -25,8 +25,8 @@ use super::answer_body::Body;
 use super::negotiation::{Encoding, Meta, Shape};
 use super::resource_call::ResourceCall;
 use super::selectors::Held;
+use super::slow_reader::Unsent;
 use super::table::{self, Columns, Include};
-use super::unsent::Unsent;
 use super::{ApiServer, list, options, respond};
 
 /// How often a quiet watcher that asked for them gets a bookmark.

@@ -10,11 +10,11 @@ pub mod components;
 pub mod division;
 pub mod estimate;
 pub mod estimator_answers;
+pub mod events;
 pub mod filter;
 pub mod neighbours;
 pub mod queue;
 pub mod spread;
-pub mod told;
 pub mod trigger;
 pub mod webster;
 

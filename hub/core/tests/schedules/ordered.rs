@@ -3,7 +3,7 @@
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::neighbours::Neighbours;
-use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, told};
+use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, events};
 use serde_json::{Value, json};
 
 fn member(name: &str, cpu: i64) -> Cluster {
@@ -92,7 +92,7 @@ fn thousands_of_groups_over_a_large_fleet_are_bounded_work() {
         ),
         "{text}"
     );
-    assert!(told::events(&binding, &decision).len() <= 8);
+    assert!(events::events(&binding, &decision).len() <= 8);
 }
 
 #[test]
@@ -102,5 +102,5 @@ fn statement_73_a_quota_that_refuses_is_told_and_tried_again() {
     let Outcome::Failed(failure) = &decision.outcome else { panic!("{decision:?}") };
     assert_eq!((failure.reason(), failure.to_string().as_str()), ("QuotaExceeded", "more than q allows"));
     assert_eq!(decision.outcome.retry(), Retry::Soon);
-    assert_eq!(told::events(&binding, &decision), [(false, "more than q allows".to_owned())]);
+    assert_eq!(events::events(&binding, &decision), [(false, "more than q allows".to_owned())]);
 }

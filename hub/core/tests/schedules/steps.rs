@@ -3,7 +3,7 @@
 use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::neighbours::Neighbours;
-use karmada_core::scheduler::{self, Decision, Failure, Input, Retry, told};
+use karmada_core::scheduler::{self, Decision, Failure, Input, Retry, events};
 use serde_json::{Value, json};
 
 use crate::recorded::{self, Differences, Verdict, compare};
@@ -222,7 +222,7 @@ fn recorded_explanations() {
         };
         let (mut wanted, mut got) = (wanted(case), got(&taken));
         wanted["events"] = case["events"].clone();
-        let told = told::events(&taken.binding, &taken.decision).into_iter().map(|(placed, text)| {
+        let told = events::events(&taken.binding, &taken.decision).into_iter().map(|(placed, text)| {
             let kind = if placed { "Normal ScheduleBindingSucceed" } else { "Warning ScheduleBindingFailed" };
             format!("{kind} {text}")
         });

@@ -10,7 +10,7 @@ use karmada_proto::digest::{Buckets, Root, Seed};
 use karmada_proto::v1::{self, CloseCode, Hello, RetryClass, Table, hub_frame};
 
 use super::{Effect, Session};
-use crate::admission::close;
+use crate::session_admission::close;
 
 /// What was just written or sent may not be seen by both ends yet: what differs is looked at once more after this.
 const SETTLE: Duration = Duration::from_secs(2);

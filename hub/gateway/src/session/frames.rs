@@ -13,9 +13,9 @@ use karmada_proto::{credit, frame};
 use super::bounds::{NAME, is_named_briefly};
 use super::dispatch::NeverHeld;
 use super::{BETWEEN_LISTINGS, Effect, Session};
-use crate::admission::close;
 use crate::inbox::{Packed, Report};
 use crate::ports::{Applied, WorkNotice, WorkReport};
+use crate::session_admission::close;
 
 /// Uids of removed objects that are kept to be told.
 const EVIDENCE: usize = 16;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Group;
 use crate::dropped;
 use crate::table::core as cells;
-use crate::validation::{cluster, facts, networking, statuses, warnings};
+use crate::validation::{cluster_scoped, facts, networking, statuses, warnings};
 
 pub(super) const GROUPS: &[Group] = &[("networking.k8s.io", NETWORKING), ("discovery.k8s.io", DISCOVERY)];
 
@@ -31,7 +31,7 @@ const NETWORKING: &[KindRow] = &[
         kind: "IPAddress",
         name: NameRule::Address,
         looks: &[New, Changed],
-        ..KindRow::GO.with(Rules::Change(cluster::ip_address), cells::ip_address)
+        ..KindRow::GO.with(Rules::Change(cluster_scoped::ip_address), cells::ip_address)
     },
     KindRow {
         kind: "NetworkPolicy",
@@ -43,7 +43,7 @@ const NETWORKING: &[KindRow] = &[
         kind: "ServiceCIDR",
         parts: &[("status", |_, _, _| {})],
         status_keeps: ACTED_ON,
-        ..KindRow::GO.with(Rules::Change(cluster::service_cidr), cells::service_cidr)
+        ..KindRow::GO.with(Rules::Change(cluster_scoped::service_cidr), cells::service_cidr)
     },
 ];
 

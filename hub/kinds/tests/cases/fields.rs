@@ -55,8 +55,8 @@ const HPA: &[&str] = &["FederatedHPA"];
 const PACE: &str = "hub/core/src/federated_hpa/pace.rs";
 const PROPOSAL: &str = "hub/core/src/federated_hpa/proposal.rs";
 const SCALING: &str = "hub/controllers/src/federated_hpa.rs";
-const POD_USAGE: &str = "agent/src/pod_usage.rs";
-const POD_READING: &str = "agent/src/pod_usage/reading.rs";
+const POD_USAGE: &str = "agent/pods/src/usage.rs";
+const POD_READING: &str = "agent/pods/src/usage/reading.rs";
 const TAINT_POLICY: &[&str] = &["ClusterTaintPolicy"];
 
 /// Kinds, a field (`{…}`: the fields of a [`SHAPES`] below it), the file that reads it, a word of that file.

@@ -8,8 +8,8 @@ use karmada_schema::metadata::NameRule;
 use super::Group;
 use crate::api_service;
 use crate::conversion::{event_from_core, event_to_core};
-use crate::table::{cells::name_and_created, core as core_cells, policy as cells};
-use crate::validation::{admission_registration, cluster, endpoints, facts, warnings};
+use crate::table::{cells::name_and_created, cluster_scoped as cells, core as core_cells};
+use crate::validation::{admission_registration, cluster_scoped, endpoints, facts, warnings};
 use crate::{dropped, field_selector};
 
 pub(super) const GROUPS: &[Group] = &[
@@ -104,7 +104,7 @@ const REGISTRATION: &[KindRow] = &[KindRow {
     name: NameRule::PathSegment,
     standard_finalizers: false,
     looks: &[New, Changed],
-    rules: Rules::Object(cluster::api_service),
+    rules: Rules::Object(cluster_scoped::api_service),
     first_status: |object, now| Some(api_service::first_status(object, now)),
     updates_without_version: false,
     status_keeps: ACTED_ON,
@@ -120,8 +120,8 @@ const CERTIFICATES: &[KindRow] = &[KindRow {
     looks: &[New, Changed],
     rules: Rules::Facts(facts::CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST),
     parts: &[
-        ("status", |new, old, errors| cluster::certificate_status(new, old, "status", errors)),
-        ("approval", |new, old, errors| cluster::certificate_status(new, old, "approval", errors)),
+        ("status", |new, old, errors| cluster_scoped::certificate_status(new, old, "status", errors)),
+        ("approval", |new, old, errors| cluster_scoped::certificate_status(new, old, "approval", errors)),
     ],
     tells_creator: true,
     // A request is not changed once it is made.
