@@ -158,3 +158,26 @@ fn validate_unchanged(new: &Value, old: &Value) -> Vec<FieldError> {
     }
     errors
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn how_long_a_failback_waits_is_a_duration() {
+        let refused = |text: &str| {
+            let policy = json!({"metadata": {"name": "p", "namespace": "d", "annotations": {annotations::FAILBACK_AFTER: text}},
+                "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}]}});
+            let errors = validate_propagation_policy(&policy, None);
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        for good in ["10m", "90s", "1h30m", "0s"] {
+            assert_eq!(refused(good), "", "{good}");
+        }
+        for bad in ["", "10", "soon", "-5m", "10 minutes each"] {
+            assert!(refused(bad).contains("edge.karmada.io/failback-after"), "{bad}: {}", refused(bad));
+        }
+    }
+}
