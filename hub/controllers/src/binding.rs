@@ -6,12 +6,13 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
-use karmada_api::names;
+use karmada_api::names::{self, cluster_of_execution_namespace};
 use karmada_api::object;
 use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{events, finalizers};
 use karmada_core::belonging;
 use karmada_core::binding::{self, ClusterWork, Input, WorkError};
+use karmada_core::dependencies::attached;
 use karmada_core::gates::Gate;
 use karmada_core::targets::Places;
 use serde_json::Value;
@@ -121,7 +122,10 @@ impl Binding {
         works: &[Arc<Object>],
         places: &Places<'_>,
     ) -> Result<bool, Error> {
-        let mut follows = false;
+        let (mut follows, let_go) = (false, attached::let_go(binding));
+        let is_let_go = |namespace: &str| {
+            cluster_of_execution_namespace(namespace).is_some_and(|cluster| let_go.contains(cluster))
+        };
         for work in works.iter().filter(|work| !work.deleting) {
             let namespace = &work.key.namespace;
             if !places.is_orphan(namespace) {
@@ -129,7 +133,7 @@ impl Binding {
                 continue;
             }
             // What must be gone before others come was so decided by whoever wrote the policy.
-            let removal = match places.goes_first(namespace) {
+            let removal = match places.goes_first(namespace) || is_let_go(namespace) {
                 true => Removal::Goes,
                 false if self.is_referred_to(binding, namespace).await? => {
                     follows = true;

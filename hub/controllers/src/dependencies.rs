@@ -15,7 +15,7 @@ use karmada_api::binding::{ObjectReference, ResourceBinding};
 use karmada_api::strings::events;
 use karmada_api::{names, object};
 use karmada_core::belonging;
-use karmada_core::dependencies::attached::{self, Attach};
+use karmada_core::dependencies::attached::{self, Attach, Left};
 use karmada_core::dependencies::recorded::{self, Candidate};
 use karmada_core::dependencies::{self, Problem, Sight, Wanted};
 use karmada_core::gates::Gate;
@@ -152,8 +152,12 @@ impl Dependencies {
 
     /// Nothing follows a binding (any more): it is taken out of all that did, and then loses its finalizer.
     async fn let_go(&self, key: &Key, binding: Option<&ResourceBinding>) -> Result<Action, Error> {
+        let left = match binding {
+            Some(binding) if binding.metadata.deletion_timestamp.is_none() => Left::Otherwise,
+            _ => Left::Deleted,
+        };
         for attached in self.shared.bindings.dependencies.attached_to(key) {
-            self.detach(key, &attached).await?;
+            self.detach(key, &attached, left).await?;
         }
         if let Some(wanted) = binding.and_then(|binding| recorded::noted(binding, None)) {
             self.write(&wanted, false).await?;
@@ -162,15 +166,15 @@ impl Dependencies {
     }
 
     /// Takes a referrer out of one attached binding; whether it was in it.
-    async fn detach(&self, referrer: &Key, at: &Key) -> Result<bool, Error> {
+    async fn detach(&self, referrer: &Key, at: &Key, left: Left) -> Result<bool, Error> {
         let existing = self.binding(at).await?;
         let wishes = |namespace: &str, name: &str| {
             let key = Key { namespace: namespace.into(), name: name.into() };
             (key != *referrer).then(|| self.shared.bindings.dependencies.wish(&key)).flatten()
         };
-        let wanted = existing
-            .as_ref()
-            .and_then(|existing| attached::detach(existing, &referrer.namespace, &referrer.name, &wishes));
+        let wanted = existing.as_ref().and_then(|existing| {
+            attached::detach(existing, &referrer.namespace, &referrer.name, &wishes, left)
+        });
         let Some(wanted) = wanted else { return Ok(false) };
         match self.write(&wanted, false).await {
             Ok(_) => Ok(true),
@@ -252,7 +256,7 @@ impl Dependencies {
         }
         let attached: BTreeSet<Key> = self.shared.bindings.dependencies.attached_to(&key);
         for at in attached.iter().filter(|at| wanted.lets_go_of(&at.name)) {
-            note(self.detach(&key, at).await);
+            note(self.detach(&key, at, Left::Otherwise).await);
         }
         failed.map_or(Ok(wrote), Err)
     }

@@ -118,6 +118,8 @@ pub mod annotations {
     /// On a PropagationPolicy or ClusterPropagationPolicy: how long an earlier group of its clusters must have been well before workloads return to
     /// it from a later one, such as `10m`; without it they stay.
     pub const FAILBACK_AFTER: &str = "edge.karmada.io/failback-after";
+    /// On a binding of what followed workloads that a person deleted: clusters, joined by commas, in which nobody else wants it.
+    pub const LET_GO: &str = "edge.karmada.io/let-go";
     /// A binding's dependencies, as JSON.
     pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
     /// On a Cluster: `true` where what the hub placed there stays when the Cluster is deleted.

@@ -277,3 +277,17 @@ async fn what_is_held_back_after_a_restart_keeps_what_it_refers_to() {
     assert_eq!(bereft(&fleet), Vec::<String>::new());
     fleet.end().await;
 }
+
+/// A person's delete of a template is not asked about, and neither is what went along with it and nobody else requires.
+#[tokio::test(start_paused = true)]
+async fn what_followed_a_workload_that_a_person_deleted_goes() {
+    let fleet = Fleet::new(many(30)).await;
+    for number in 0..30 {
+        fleet.rig.delete(DEPLOYMENT, &key("default", &format!("web-{number:04}"))).await;
+        let binding = key("default", &format!("web-{number:04}-deployment"));
+        fleet.rig.delete((BINDING_API, "ResourceBinding"), &binding).await;
+    }
+    fleet.rest().await;
+    assert_eq!(fleet.placed(), Vec::<String>::new());
+    fleet.end().await;
+}

@@ -3,6 +3,8 @@
 //! In: the binding that there is, the referrer, the object that follows it, and what the other referrers wish. Out: the binding as it shall be. A
 //! listed referrer that is none any more is taken out on the way. (Karmada fails until it returns.)
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karmada_api::binding::{BindingSnapshot, BindingSpec, ObjectReference, ResourceBinding, TargetCluster};
 use karmada_api::names;
@@ -11,6 +13,7 @@ use karmada_api::strings::{annotations, finalizers, labels};
 
 use super::agreement::{Wish, agree};
 use super::label_key;
+use crate::targets::target_clusters;
 
 /// What another referrer wishes, by namespace and name; none where there is no such referrer.
 pub type Wishes<'a> = &'a dyn Fn(&str, &str) -> Option<Wish>;
@@ -83,6 +86,15 @@ pub fn list(listed: &mut Vec<BindingSnapshot>, referrer: &BindingSnapshot) {
     if !known {
         listed.push(referrer.clone());
     }
+}
+
+/// Why a referrer is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It is gone, or on its way out, as a person deleted its template or the binding.
+    Deleted,
+    /// It is there, and what followed it does not follow it any more.
+    Otherwise,
 }
 
 /// Takes a referrer out.
@@ -170,17 +182,20 @@ pub fn attach(
     }
     enter(&mut wanted, referrer);
     let dispute = settle(&mut wanted, &wishes);
+    let noted = let_go(&wanted);
+    note_let_go(&mut wanted, noted);
     let change = if wanted == *existing { Change::Nothing } else { Change::Update(Box::new(wanted)) };
     Ok(Attach { change, dispute })
 }
 
-/// The binding without a referrer, listed or labelled; none where it is so already. One that nobody requires any more stays, without clusters:
+/// The binding without a referrer that left it so, listed or labelled; none where it is so already. One that nobody requires any more stays, without clusters:
 /// it goes with its object.
 pub fn detach(
     existing: &ResourceBinding,
     namespace: &str,
     name: &str,
     wishes: Wishes<'_>,
+    left: Left,
 ) -> Option<ResourceBinding> {
     let mut wanted = existing.clone();
     unlist(&mut wanted.spec.required_by, namespace, name);
@@ -189,7 +204,33 @@ pub fn detach(
         return None;
     }
     settle(&mut wanted, wishes);
+    let mut noted = let_go(existing);
+    if left == Left::Deleted {
+        noted.extend(target_clusters(existing).into_iter().map(str::to_owned));
+    }
+    note_let_go(&mut wanted, noted);
     Some(wanted)
+}
+
+/// The clusters that what a person deleted let go of: Works there need nobody's word. What a policy places is placed by that alone.
+pub fn let_go(binding: &ResourceBinding) -> BTreeSet<String> {
+    let noted = binding.annotation(annotations::LET_GO).filter(|_| binding.spec.placement.is_none());
+    noted.into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect()
+}
+
+/// Notes those of these clusters in which nobody wants the binding.
+fn note_let_go(binding: &mut ResourceBinding, noted: BTreeSet<String>) {
+    let wanted: BTreeSet<String> = target_clusters(binding).into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = noted.into_iter().filter(|name| !wanted.contains(name)).collect();
+    let notes = binding.metadata.annotations.get_or_insert_default();
+    if names.is_empty() {
+        notes.remove(annotations::LET_GO);
+    } else {
+        notes.insert(annotations::LET_GO.to_owned(), names.join(","));
+    }
+    if notes.is_empty() {
+        binding.metadata.annotations = None;
+    }
 }
 
 fn unlabel(binding: &mut ResourceBinding, namespace: &str, name: &str) {
@@ -220,4 +261,52 @@ fn settle(binding: &mut ResourceBinding, wishes: Wishes<'_>) -> Option<String> {
     binding.spec.conflict_resolution = (!nobody).then(|| agreement.conflict_resolution());
     binding.spec.preserve_resources_on_deletion = (!nobody).then_some(agreement.holds.preserve);
     agreement.dispute()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn attached(referrers: &[(&str, &[&str])]) -> ResourceBinding {
+        let snapshot = |(name, clusters): &(&str, &[&str])| {
+            let clusters: Vec<_> = clusters.iter().map(|name| json!({"name": name})).collect();
+            json!({"namespace": "d", "name": name, "clusters": clusters})
+        };
+        let listed: Vec<_> = referrers.iter().map(snapshot).collect();
+        serde_json::from_value(json!({"metadata": {"name": "c-configmap", "namespace": "d"},
+            "spec": {"resource": {}, "requiredBy": listed}}))
+        .unwrap()
+    }
+
+    fn without(binding: &ResourceBinding, name: &str, left: Left) -> ResourceBinding {
+        let others = |_: &str, other: &str| (other != name).then(|| Wish::of(&BindingSpec::default()));
+        detach(binding, "d", name, &others, left).unwrap()
+    }
+
+    fn names(binding: &ResourceBinding) -> String {
+        let_go(binding).into_iter().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_a_deleted_referrer_alone_wanted_is_let_go_until_somebody_wants_it_again() {
+        let both = attached(&[("a", &["m1", "m2"]), ("b", &["m2"])]);
+        let left = without(&both, "a", Left::Deleted);
+        assert_eq!(names(&left), "m1", "the other wants it in m2");
+        assert_eq!(names(&without(&both, "a", Left::Otherwise)), "");
+        let alone = without(&left, "b", Left::Otherwise);
+        assert_eq!(names(&alone), "m1", "what was let go stays so, and no more is");
+        assert_eq!(names(&without(&left, "b", Left::Deleted)), "m1 m2");
+        let mut placed = alone.clone();
+        placed.spec.placement = Some(Default::default());
+        assert_eq!(names(&placed), "", "a policy has it now");
+        let referrer: ResourceBinding =
+            serde_json::from_value(json!({"metadata": {"name": "c", "namespace": "d"},
+            "spec": {"resource": {}, "clusters": [{"name": "m1"}]}}))
+            .unwrap();
+        let again = attach(Some(&alone), &referrer, &ObjectReference::default(), &|_, _| None).unwrap();
+        let Change::Update(again) = again.change else { panic!("{again:?}") };
+        assert_eq!(names(&again), "", "it is wanted again");
+    }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use karmada_api::binding::{BindingSnapshot, BindingSpec, ObjectReference, ResourceBinding};
 use karmada_api::strings::labels;
 use karmada_core::dependencies::agreement::{Wish, agree};
-use karmada_core::dependencies::attached::{Attach, Change, attach, built, clusters, detach, list, unlist};
+use karmada_core::dependencies::attached::{
+    Attach, Change, Left, attach, built, clusters, detach, list, unlist,
+};
 use karmada_core::dependencies::recorded::{self as note, Candidate};
 use karmada_core::dependencies::{Sight, label_key, reach, wanted};
 use karmada_interpreter::DependentObject;
@@ -127,7 +129,7 @@ impl Stored {
         let others =
             |at: &str, who: &str| (at, who).ne(&(namespace, name)).then(|| self.wish(at, who)).flatten();
         let existing = self.0.get(attached).unwrap();
-        if let Some(binding) = detach(existing, namespace, name, &others) {
+        if let Some(binding) = detach(existing, namespace, name, &others, Left::Otherwise) {
             self.put(binding);
         }
     }
