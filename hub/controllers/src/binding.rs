@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
-use karmada_api::names::{self, cluster_of_execution_namespace};
+use karmada_api::names;
 use karmada_api::object;
 use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{events, finalizers};
@@ -124,7 +124,7 @@ impl Binding {
     ) -> Result<bool, Error> {
         let (mut follows, let_go) = (false, attached::let_go(binding));
         let is_let_go = |namespace: &str| {
-            cluster_of_execution_namespace(namespace).is_some_and(|cluster| let_go.contains(cluster))
+            names::cluster_of_execution_namespace(namespace).is_some_and(|cluster| let_go.contains(cluster))
         };
         for work in works.iter().filter(|work| !work.deleting) {
             let namespace = &work.key.namespace;
