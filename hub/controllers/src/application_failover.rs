@@ -9,14 +9,13 @@ use karmada_api::binding::ResourceBinding;
 use karmada_core::failover::{Rules, look};
 use karmada_core::gates::Gate;
 
+use crate::bindings_index::BindingsIndex;
 use crate::eviction_events::{tell_left, tell_refused};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, Key};
-use crate::runner::{Action, Controller, Error, Source, key_of};
+use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
-
-const BINDING_API: &str = "work.karmada.io/v1alpha2";
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct ApplicationFailover {
@@ -32,14 +31,7 @@ impl ApplicationFailover {
     /// What wakes this controller: any change of a binding that is to leave where it is unhealthy, its status too, and the change by which that is
     /// said no more. Others cost a look at the index.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
-        let source = |kind: &&str| {
-            let bindings = shared.bindings.clone();
-            Source::new(BINDING_API, kind, move |change| {
-                let key = key_of(change);
-                if bindings.fails_over(&key) { vec![key] } else { Vec::new() }
-            })
-        };
-        ["ResourceBinding", "ClusterResourceBinding"].iter().map(source).collect()
+        shared.bindings.wakes(BindingsIndex::fails_over)
     }
 }
 

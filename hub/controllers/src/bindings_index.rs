@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use crate::dependencies_index::{DependenciesIndex, Metadata};
 use crate::port::{Change, Key, Object};
+use crate::runner::{Source, key_of};
 use crate::typed::Turn;
 use crate::works_index::binding_id;
 
@@ -142,6 +143,18 @@ fn named(spec: &BindingSpec) -> Box<[u32]> {
 }
 
 impl BindingsIndex {
+    /// Every change of those bindings, of both kinds, that something `concerns`, their statuses too. Others cost a look here.
+    pub fn wakes(self: &Arc<Self>, concerns: fn(&Self, &Key) -> bool) -> Vec<Source<Key>> {
+        let source = |kind: &&str| {
+            let bindings = self.clone();
+            Source::new("work.karmada.io/v1alpha2", kind, move |change| {
+                let key = key_of(change);
+                if concerns(&bindings, &key) { vec![key] } else { Vec::new() }
+            })
+        };
+        ["ResourceBinding", "ClusterResourceBinding"].iter().map(source).collect()
+    }
+
     /// Takes note of a change.
     pub fn observe(&self, change: &Change) {
         match change {

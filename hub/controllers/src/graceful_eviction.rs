@@ -10,13 +10,12 @@ use jiff::SignedDuration;
 use karmada_api::binding::ResourceBinding;
 use karmada_core::eviction::assess;
 
+use crate::bindings_index::BindingsIndex;
 use crate::eviction_events::tell_left;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
-use crate::runner::{Action, Controller, Error, Source, key_of};
+use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
-
-const BINDING_API: &str = "work.karmada.io/v1alpha2";
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct GracefulEviction {
@@ -32,14 +31,7 @@ impl GracefulEviction {
 
     /// What wakes this controller: any change of a binding that has tasks, its status too, as that tells of health. Others cost a look at the index.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
-        let source = |kind: &&str| {
-            let bindings = shared.bindings.clone();
-            Source::new(BINDING_API, kind, move |change| {
-                let key = key_of(change);
-                if bindings.is_leaving(&key) { vec![key] } else { Vec::new() }
-            })
-        };
-        ["ResourceBinding", "ClusterResourceBinding"].iter().map(source).collect()
+        shared.bindings.wakes(BindingsIndex::is_leaving)
     }
 }
 

@@ -4,7 +4,7 @@ use karmada_core::gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rig::{self, Rig, bears_trouble, key};
+use crate::rig::{self, BINDING_API, Rig, bears_trouble, key};
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     ApplicationFailover::new(rig.shared.clone()).reconcile(&key("default", "web-deployment")).await

@@ -4,7 +4,7 @@ use karmada_core::gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rig::{self, Rig, bears_trouble, key};
+use crate::rig::{self, BINDING_API, Rig, bears_trouble, key};
 
 const BINDING: (&str, &str) = (BINDING_API, "ResourceBinding");
 
