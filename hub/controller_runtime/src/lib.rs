@@ -4,6 +4,7 @@
 //! through the port. Nothing here knows a kind of the fleet.
 
 pub mod events;
+pub mod histogram;
 pub mod informer;
 pub mod port;
 pub mod queue;

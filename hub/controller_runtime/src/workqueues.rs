@@ -10,26 +10,19 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::histogram::Histogram;
+
 /// Upper ends of the histograms' buckets, in seconds.
 const BUCKETS: [f64; 8] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0];
 
 /// Durations, sorted into buckets.
 #[derive(Clone, Debug, Default)]
-pub struct Durations {
-    buckets: [u64; BUCKETS.len()],
-    count: u64,
-    seconds: f64,
-}
+pub struct Durations(Histogram<{ BUCKETS.len() }>);
 
 impl Durations {
     /// One more.
     pub fn note(&mut self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        if let Some(at) = BUCKETS.iter().position(|end| seconds <= *end) {
-            self.buckets[at] += 1;
-        }
-        self.count += 1;
-        self.seconds += seconds;
+        self.0.note(&BUCKETS, took);
     }
 }
 
@@ -91,18 +84,8 @@ impl Workqueues {
         let mut histogram = |name: &str, help: &str, value: fn(&Counts) -> &Durations| {
             let _ = writeln!(out, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} histogram");
             for (queue, counts) in &queues {
-                let (durations, mut sum) = (value(counts), 0);
-                for (end, count) in BUCKETS.iter().zip(durations.buckets) {
-                    sum += count;
-                    let _ = writeln!(out, "workqueue_{name}_bucket{{name=\"{queue}\",le=\"{end}\"}} {sum}");
-                }
-                let _ = writeln!(
-                    out,
-                    "workqueue_{name}_bucket{{name=\"{queue}\",le=\"+Inf\"}} {}",
-                    durations.count
-                );
-                let _ = writeln!(out, "workqueue_{name}_sum{{name=\"{queue}\"}} {}", durations.seconds);
-                let _ = writeln!(out, "workqueue_{name}_count{{name=\"{queue}\"}} {}", durations.count);
+                let (name, labels) = (format!("workqueue_{name}"), format!("name=\"{queue}\""));
+                value(counts).0.write(&mut out, &BUCKETS, &name, &labels);
             }
         };
         histogram("queue_duration_seconds", "How long keys waited for a worker.", |counts| &counts.waited);

@@ -46,5 +46,6 @@ pub mod status;
 pub mod workload_rebalancer;
 mod works_index;
 
+use karmada_controller_runtime::histogram;
 use karmada_controller_runtime::typed;
 pub use karmada_controller_runtime::{events, informer, port, queue, runner, workqueues};

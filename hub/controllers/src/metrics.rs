@@ -10,6 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::histogram::Histogram;
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
@@ -81,31 +83,10 @@ const HISTOGRAMS: &[Family] = &[
 ];
 
 /// Upper ends of the buckets: 1 ms, and twice as much eleven times.
-const BUCKETS: usize = 12;
+const BUCKETS: [f64; 12] =
+    [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048];
 
-fn ends() -> impl Iterator<Item = f64> {
-    std::iter::successors(Some(0.001), |end| Some(end * 2.0)).take(BUCKETS)
-}
-
-/// How often something was done, and how long it took.
-#[derive(Clone, Copy, Debug, Default)]
-struct Durations {
-    /// Of each bucket alone.
-    buckets: [u64; BUCKETS],
-    count: u64,
-    seconds: f64,
-}
-
-impl Durations {
-    fn note(&mut self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        if let Some(at) = ends().position(|end| seconds <= end) {
-            self.buckets[at] += 1;
-        }
-        self.count += 1;
-        self.seconds += seconds;
-    }
-}
+type Durations = Histogram<{ BUCKETS.len() }>;
 
 /// How something went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,7 +112,7 @@ impl Metrics {
     /// Notes how something went and how long it took.
     pub fn note(&self, measure: Measure, succeeded: bool, took: Duration) {
         let went = if succeeded { Went::Success } else { Went::Error };
-        self.0.lock().entry((measure, went)).or_default().note(took);
+        self.0.lock().entry((measure, went)).or_default().note(&BUCKETS, took);
     }
 
     /// Does something, and notes it.
@@ -164,29 +145,18 @@ impl Metrics {
             let Family { name, help, .. } = family;
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
             for (labels, durations) in lines(family) {
-                let _ = writeln!(out, "{name}{{{labels}}} {}", durations.count);
+                let _ = writeln!(out, "{name}{{{labels}}} {}", durations.count());
             }
         }
         for family in HISTOGRAMS {
             let Family { name, help, .. } = family;
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
             for (labels, durations) in lines(family) {
-                histogram(&mut out, name, &labels, &durations);
+                durations.write(&mut out, &BUCKETS, name, &labels);
             }
         }
         out
     }
-}
-
-fn histogram(out: &mut String, name: &str, labels: &str, durations: &Durations) {
-    let mut sum = 0;
-    for (end, count) in ends().zip(durations.buckets) {
-        sum += count;
-        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {sum}");
-    }
-    let Durations { count, seconds, .. } = durations;
-    let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
-    let _ = writeln!(out, "{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {count}");
 }
 
 #[cfg(test)]
