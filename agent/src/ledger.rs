@@ -12,7 +12,7 @@ mod fallback;
 mod numbers;
 mod row;
 mod schema;
-mod told;
+mod told_statuses;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,12 +27,12 @@ use self::changes::apply;
 pub use self::copy::{Row, Snapshot};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
-pub use self::numbers::Told;
+pub use self::numbers::HubPosition;
 use self::numbers::{FORMER_CURSOR, SEAL, document, set_cursor, set_number};
 use self::row::{COLUMNS, HELD, NOTHING_COMES, TO_BE_WRITTEN, UNANSWERED, entry_of, former_text, held_of};
 use self::schema::{FORMAT, Trouble};
 use crate::member::ObjectId;
-use crate::session::{Change, Held, Phase};
+use crate::session::{Change, HeldWork, Phase};
 
 /// Bytes of a document's hash.
 const DOCUMENT_HASH: usize = 16;
@@ -76,7 +76,7 @@ pub struct Entry {
     pub uid: String,
     /// The hub's revision.
     pub revision: u64,
-    /// Of `body`.
+    /// The hash of `body`.
     pub hash: Bytes,
     /// `{"manifests":[…]}`.
     pub body: Bytes,
@@ -94,7 +94,7 @@ pub struct Entry {
     pub placed: bool,
     /// The Work's generation; zero where the hub did not say.
     pub generation: u64,
-    /// The last word of a person to try again what was put aside.
+    /// The mark of a person's last request to try again what was put aside.
     pub retry: String,
     /// Of each manifest, the mark of the agent's last write that its object bore when the last outcome came: see
     /// [`crate::reconcile::body::written`]. Empty where that is not known.
@@ -342,7 +342,7 @@ impl Ledger {
     }
 
     /// What a session must know of each Work.
-    pub fn held(&self) -> Result<BTreeMap<String, Held>, LedgerError> {
+    pub fn held(&self) -> Result<BTreeMap<String, HeldWork>, LedgerError> {
         self.read(|connection| {
             let mut query = connection.prepare_cached(HELD)?;
             let rows = query.query_map([], held_of)?;
@@ -451,7 +451,7 @@ impl Ledger {
         })
     }
 
-    /// What the bodies of this Work before the one of `hash` named, and that does not, is gone from the member.
+    /// Objects that earlier bodies of this Work named, and the one of `hash` does not, are gone from the member.
     pub fn former_removed(&self, key: &str, hash: &Bytes) -> Result<(), LedgerError> {
         self.relaxed(|transaction| {
             let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
@@ -460,7 +460,7 @@ impl Ledger {
     }
 
     /// The member has `objects` with the marks of Work `key`. Where no such Work is held it is from now on, by name alone: suspended and
-    /// with nothing to apply, so that only a word on it touches them. True where that is news.
+    /// with nothing to apply, so that the agent touches them only where the hub says what is to become of that Work. True where that is news.
     pub fn found(&self, key: &str, objects: &[ObjectId]) -> Result<bool, LedgerError> {
         let (news, _) = self.with(|connection| {
             let transaction = connection.transaction()?;

@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::identity::{IdentityStore, secret_id, secret_with};
-use crate::ledger::{Ledger, LedgerError, Row, Told};
+use crate::ledger::{HubPosition, Ledger, LedgerError, Row};
 use crate::member::{Member, MemberError};
 use crate::reconcile::own::stem;
 use crate::session::Change;
@@ -64,7 +64,7 @@ struct Index {
     cursor: u64,
     /// Earlier agents did not keep it: the hub lists everything then.
     #[serde(default)]
-    told: Told,
+    told: HubPosition,
     /// As [`crate::ledger::Snapshot::clusters`].
     #[serde(default)]
     clusters: Vec<String>,

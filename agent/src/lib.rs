@@ -49,7 +49,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
-use crate::identity::{IdentityStore, IdentityStoreError};
+use crate::identity::{Identity, IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::ledger_backup::LedgerBackup;
@@ -137,6 +137,14 @@ pub struct Parts {
     pub link: watch::Sender<LinkView>,
     /// Time and randomness.
     pub sources: Sources,
+}
+
+impl Parts {
+    /// Time, for what is timed inside of the agent.
+    fn clock(&self) -> karmada_lua::Clock {
+        let sources = self.sources.clone();
+        Arc::new(move || sources.now())
+    }
 }
 
 /// Why the agent ended by itself.
@@ -275,6 +283,57 @@ async fn work_on(
     Ok(())
 }
 
+/// The ledger of the state directory, out of its backup where that is newer; in memory where there is no directory.
+async fn open_ledger(config: &Config, backup: Option<&LedgerBackup>) -> Result<Ledger, AgentError> {
+    let Some(directory) = &config.state_dir else { return Ok(Ledger::in_memory()?) };
+    if let Some(backup) = backup {
+        backup.restore(directory).await;
+    }
+    Ok(Ledger::open(directory)?)
+}
+
+/// What holds the member to the ledger.
+fn engine_parts(
+    config: &Config,
+    parts: &Parts,
+    shared: &Arc<Shared>,
+    cluster: ClusterNames,
+) -> reconcile::engine::Parts {
+    reconcile::engine::Parts {
+        shared: shared.clone(),
+        member: parts.member.clone(),
+        customized: Arc::new(Customized::new(parts.interpreter.clone(), parts.clock())),
+        cluster,
+        own: Arc::new(Own::of(&parts.identity_store, &config.namespaces)),
+        drift_rate: config.drift_rate,
+        namespaces: config.namespaces.clone().into(),
+    }
+}
+
+/// What talks with the hub.
+fn link_parts(
+    config: &Config,
+    parts: &Parts,
+    shared: &Arc<Shared>,
+    identity: Identity,
+    enrolment: Enrolment,
+) -> link::Link {
+    link::Link {
+        shared: shared.clone(),
+        connector: parts.connector.clone(),
+        identity,
+        identity_store: parts.identity_store.clone(),
+        enrolment: Some(enrolment),
+        boot_id: parts.sources.process_name(),
+        seed: parts.sources.random(),
+        sources: parts.sources.clone(),
+        member: parts.member.clone(),
+        tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed.clone())),
+        usages: Arc::new(karmada_pods::usage::PodUsages::new(parts.member.clone(), parts.clock())),
+        rungs: config.rungs,
+    }
+}
+
 /// Works under one name: until `stop`, an error, or another name.
 async fn work(
     config: Config,
@@ -304,44 +363,13 @@ async fn work(
         Some(AgentError::OtherMember(joined_for, found))
     };
     let backup = LedgerBackup::of(&parts.identity_store);
-    let ledger = match &config.state_dir {
-        Some(directory) => {
-            if let Some(backup) = &backup {
-                backup.restore(directory).await;
-            }
-            Ledger::open(directory)?
-        }
-        None => Ledger::in_memory()?,
-    };
+    let ledger = open_ledger(&config, backup.as_ref()).await?;
     let cluster = identity.cluster_name.clone();
     let names = ClusterNames { before: ledger.is_of(&cluster)?, now: cluster.clone() };
     let shared = Shared::new(ledger, parts.link.clone());
     let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
-    let sources = parts.sources.clone();
-    let clock: karmada_lua::Clock = Arc::new(move || sources.now());
-    let engine = reconcile::engine::Parts {
-        shared: shared.clone(),
-        member: parts.member.clone(),
-        customized: Arc::new(Customized::new(parts.interpreter.clone(), clock.clone())),
-        cluster: names,
-        own: Arc::new(Own::of(&parts.identity_store, &config.namespaces)),
-        drift_rate: config.drift_rate,
-        namespaces: config.namespaces.into(),
-    };
-    let link = link::Link {
-        shared: shared.clone(),
-        connector: parts.connector.clone(),
-        identity,
-        identity_store: parts.identity_store.clone(),
-        enrolment: Some(enrolment),
-        boot_id: parts.sources.process_name(),
-        seed: parts.sources.random(),
-        sources: parts.sources.clone(),
-        member: parts.member.clone(),
-        tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed)),
-        usages: Arc::new(karmada_pods::usage::PodUsages::new(parts.member.clone(), clock.clone())),
-        rungs: config.rungs,
-    };
+    let engine = engine_parts(&config, &parts, &shared, names);
+    let link = link_parts(&config, &parts, &shared, identity, enrolment);
     // Whichever ends first, by an error, ends the others.
     let guarded = async |task: Result<(), LedgerError>| {
         stop.cancel();

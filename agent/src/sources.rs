@@ -1,5 +1,4 @@
-//! Where the agent has the wall clock and its randomness from: whoever starts it. Monotonic time is the runtime's, in which its timers
-//! run: who owns the runtime's clock owns that one.
+//! The wall clock and the randomness of the agent, given by whoever starts it. Monotonic time is tokio's, in which its timers run.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ impl std::fmt::Debug for Sources {
 }
 
 impl Sources {
-    /// Of these.
+    /// Of this clock and these draws.
     pub fn new(
         wall: impl Fn() -> Timestamp + Send + Sync + 'static,
         random: impl Fn() -> u64 + Send + Sync + 'static,

@@ -48,21 +48,21 @@ pub fn prepare(path: &Path) -> Result<bool, StateDirError> {
 
 /// The directory while this process has it for itself. The kernel takes that back however the process ends.
 #[derive(Debug)]
-pub struct Held {
+pub struct StateDirLock {
     _directory: Option<File>,
 }
 
 /// Waits until no other process has `path`. It is to be called before anything in it is read: what another agent still changes there is
 /// out of date as soon as it is read. A file system that knows no such locks keeps nobody from working.
-pub async fn hold(path: &Path) -> Held {
+pub async fn hold(path: &Path) -> StateDirLock {
     let mut told = false;
     loop {
         match lock(path) {
-            Ok(directory) => return Held { _directory: Some(directory) },
+            Ok(directory) => return StateDirLock { _directory: Some(directory) },
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
                 tracing::warn!(directory = %path.display(), %error, "the state directory cannot be locked: nothing keeps a second agent out of it");
-                return Held { _directory: None };
+                return StateDirLock { _directory: None };
             }
         }
         if !told {

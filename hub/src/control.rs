@@ -1,6 +1,6 @@
 //! The control loops of one hub, started one by one.
 //!
-//! In: the registry behind its port, the links of the fleet. Out: running tasks that end with the stop signal.
+//! In: the registry behind its port, the state of the fleet. Out: running tasks that end with the stop signal.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use karmada_controllers::runner::{self, Source};
 use karmada_controllers::shared::Shared;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
-use karmada_gateway::{Links, Sources};
+use karmada_gateway::{SharedFleet, Sources};
 use karmada_kube_controller_manager::KubeControllerManager;
 use karmada_registry::{Clock, Registry};
 use tokio::sync::watch;
@@ -52,8 +52,8 @@ pub struct Control {
     pub informers: Informers,
     /// Records events.
     pub recorder: Arc<Recorder>,
-    /// The links of the fleet.
-    pub links: Arc<Links>,
+    /// Sessions and links.
+    pub fleet: Arc<SharedFleet>,
     /// The queues of those whom the fleet's news wake.
     pub woken: Woken,
     /// How the loops' queues fare.
@@ -100,13 +100,13 @@ impl Control {
         let woken = Woken::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
         let sources = Sources::new(move || wall(), randomness::number);
-        let links =
-            Links::new(sources, Grace::default().silence, move |cluster, who| wakes.wake(cluster, who));
+        let fleet =
+            SharedFleet::new(sources, Grace::default().silence, move |cluster, who| wakes.wake(cluster, who));
         Ok(Control {
             shared,
             informers,
             recorder,
-            links,
+            fleet,
             woken,
             workqueues,
             options: loops,
@@ -149,7 +149,7 @@ impl Control {
     /// Starts the loops that spread what users apply over the fleet.
     async fn fleet(&self) -> anyhow::Result<()> {
         let agents = propagation::Agents {
-            contacts: Arc::new(Contacts(self.links.clone())),
+            contacts: Arc::new(Contacts(self.fleet.clone())),
             clusters: self.woken.clusters.clone(),
             estimator: self.estimates.clone().map(|estimates| estimates as Arc<dyn Estimator>),
             metrics: Some(self.pod_usages.clone()),

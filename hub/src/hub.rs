@@ -238,7 +238,7 @@ fn registrar(
     audit: &Option<Arc<Audit>>,
     (control, endpoint): (&Control, String),
 ) -> Arc<dyn Registrar> {
-    let contacts = Arc::new(Contacts(control.links.clone()));
+    let contacts = Arc::new(Contacts(control.fleet.clone()));
     let registrar = HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], contacts)
         .approved(settings.access.approval)
         .audited(audit.clone())
@@ -248,7 +248,7 @@ fn registrar(
 
 /// What is shown of the fleet: in `/metrics`, and in the columns of Clusters.
 fn overview(registry: &Arc<Registry>, control: &Control) -> Arc<Overview> {
-    let overview = Overview::new(registry.clone(), control.links.clone());
+    let overview = Overview::new(registry.clone(), control.fleet.clone());
     if let Ok(clusters) = registry.definition("cluster.karmada.io", "v1alpha1", "clusters") {
         let _ = clusters.live.set(overview.clone().columns());
     }
@@ -270,7 +270,7 @@ fn doors(
         strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(service::for_strangers(gateway)))),
         tls,
         clock: clock.clone(),
-        started: control.links.sources().started(),
+        started: control.fleet.sources().started(),
     };
     let connections = Connections::new(settings.access.connections_per_address, settings.access.patience);
     let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;

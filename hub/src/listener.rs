@@ -9,11 +9,11 @@
 mod agents;
 mod bare;
 mod connections;
-mod heard;
 mod lapse;
+mod last_read;
 mod peer;
 mod sending_body;
-mod strangers;
+mod unauthenticated;
 mod upgraded;
 
 use std::convert::Infallible;
@@ -45,14 +45,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::agents::AgentStreams;
+use self::connections::ConnectionPermit;
 pub use self::connections::Connections;
-use self::connections::Place;
-use self::heard::heard;
+use self::last_read::heard;
 use self::peer::Peer;
 pub use self::sending_body::BrokenOff;
-use self::sending_body::Held;
-use self::strangers::Calls;
-pub use self::strangers::Strangers;
+use self::sending_body::Retained;
+use self::unauthenticated::Calls;
+pub use self::unauthenticated::Strangers;
 use self::upgraded::{Hold, Takeable};
 use crate::lanes::Lanes;
 use crate::port_tls::PortTls;
@@ -152,14 +152,14 @@ pub async fn serve(listener: TcpListener, doors: Doors, closing: CancellationTok
 struct Arrived {
     socket: TcpStream,
     from: PeerAddress,
-    place: Arc<Place>,
+    place: Arc<ConnectionPermit>,
 }
 
 /// A connection after its handshake.
 struct Received<S> {
     stream: TlsStream<S>,
     peer: Peer,
-    place: Arc<Place>,
+    place: Arc<ConnectionPermit>,
     from: PeerAddress,
     /// When it last brought a byte.
     pulse: Pulse,
@@ -262,7 +262,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         request.extensions_mut().insert(pulse.clone());
         async move {
             let answer = answer(services, peer, calls, request).await;
-            Ok::<_, Infallible>(Held::of(answer, busy, number))
+            Ok::<_, Infallible>(Retained::of(answer, busy, number))
         }
     });
     // What is served here is dropped before what was taken over is waited for.
@@ -300,7 +300,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
 /// Stays by a connection that a request took for another protocol: it ends as a watch does, and counts as one that is busy.
 async fn taken_over(
     (hold, services, peer): (Hold, Services, Peer),
-    place: Arc<Place>,
+    place: Arc<ConnectionPermit>,
     stop: CancellationToken,
 ) {
     let _busy = place.begin();
@@ -316,7 +316,7 @@ async fn taken_over(
 }
 
 /// Resolves when the connection must make room, or was idle for too long.
-async fn leaves(place: &Place) {
+async fn leaves(place: &ConnectionPermit) {
     tokio::select! {
         () = place.leave.cancelled() => {}
         () = place.idled() => {}

@@ -1,5 +1,5 @@
 //! Credit: what the receiver of a class of frames is ready to take. The sender spends from a
-//! [`Purse`]; the receiver notes what it has dealt with in a [`Ledger`] and gives it back in lots, so that
+//! [`SendCredit`]; the receiver notes what it has dealt with in a [`CreditWindow`] and gives it back in lots, so that
 //! credit frames stay rare. A frame may be sent while any credit is left, so that the last one may run into debt: both
 //! sides count the debt, and so come to the same number.
 
@@ -21,7 +21,7 @@ pub fn cost(body: &agent_frame::Body) -> u64 {
 
 /// The sender's side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Purse {
+pub struct SendCredit {
     messages: i64,
     bytes: i64,
 }
@@ -33,7 +33,7 @@ fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(MOST).min(MOST)
 }
 
-impl Purse {
+impl SendCredit {
     /// More to spend.
     pub fn add(&mut self, credit: &Credit) {
         self.messages = self.messages.saturating_add(credit.messages.into()).min(MOST);
@@ -54,11 +54,11 @@ impl Purse {
 
 /// The receiver's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ledger {
+pub struct CreditWindow {
     window: Credit,
     owed: Credit,
     /// What the sender has left, as far as this side knows: never less than what it really has.
-    left: Purse,
+    left: SendCredit,
 }
 
 /// A sender that sent what it had no credit for.
@@ -66,10 +66,10 @@ pub struct Ledger {
 #[error("more was sent than was granted")]
 pub struct Overspent;
 
-impl Ledger {
+impl CreditWindow {
     /// A receiver that takes `window` at once.
     pub fn new(window: Credit) -> Self {
-        let mut left = Purse::default();
+        let mut left = SendCredit::default();
         left.add(&window);
         Self { window, owed: Credit::default(), left }
     }
@@ -118,7 +118,7 @@ mod tests {
     fn a_sender_never_starves_and_never_exceeds_the_window() {
         for (messages, bytes, size) in [(1, 10, 10), (4, 100, 7), (64, 1 << 20, 65_536), (3, 1000, 1)] {
             let window = Credit { messages, bytes };
-            let (mut purse, mut ledger) = (Purse::default(), Ledger::new(window));
+            let (mut purse, mut ledger) = (SendCredit::default(), CreditWindow::new(window));
             purse.add(&ledger.window());
             let mut outstanding = 0;
             for _ in 0..1000 {
@@ -144,7 +144,7 @@ mod tests {
     fn who_keeps_to_it_is_never_accused() {
         let window = Credit { messages: 4, bytes: 100 };
         for lag in 0..4_usize {
-            let (mut purse, mut ledger) = (Purse::default(), Ledger::new(window));
+            let (mut purse, mut ledger) = (SendCredit::default(), CreditWindow::new(window));
             purse.add(&ledger.window());
             let mut on_the_way = std::collections::VecDeque::new();
             for at in 0..2000_u64 {
@@ -168,12 +168,12 @@ mod tests {
     #[test]
     fn who_overspends_is_found_out() {
         let window = Credit { messages: 3, bytes: 100 };
-        let mut ledger = Ledger::new(window);
+        let mut ledger = CreditWindow::new(window);
         for _ in 0..3 {
             ledger.receive(1).unwrap();
         }
         assert_eq!(ledger.receive(0), Err(Overspent), "a message too many");
-        let mut ledger = Ledger::new(window);
+        let mut ledger = CreditWindow::new(window);
         ledger.receive(150).unwrap();
         ledger.receive(50).unwrap();
         assert_eq!(ledger.receive(1), Err(Overspent), "a window of bytes in debt");
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn absurd_grants_do_not_overflow() {
-        let mut purse = Purse::default();
+        let mut purse = SendCredit::default();
         for _ in 0..3 {
             purse.add(&Credit { messages: u32::MAX, bytes: u64::MAX });
         }

@@ -5,8 +5,8 @@
 //!
 //! In: a table's rows, each a key and the [`Content`] that is held under it; a [`Seed`]. Out: the [`Root`], the buckets' sums. Pure.
 //!
-//! A sum of hashes can be made to come out as wanted by who may choose many rows and knows how they are hashed. So each session
-//! draws a seed that no writer of rows knows.
+//! Whoever may choose many rows, and knows how they are hashed, could make two tables of the same sum. So each session draws a seed that
+//! no writer of rows knows.
 
 use bytes::Bytes;
 use serde_json::Value;

@@ -37,9 +37,9 @@ pub fn watch(
             match event? {
                 Err(error) => return Some((Err(error), (merged, lists))),
                 Ok(event) => match lists.take(at, event) {
-                    Verdict::Tell(event) => return Some((Ok(event), (merged, lists))),
-                    Verdict::Keep => {}
-                    Verdict::Over => return None,
+                    NamespaceVerdict::Tell(event) => return Some((Ok(event), (merged, lists))),
+                    NamespaceVerdict::Keep => {}
+                    NamespaceVerdict::Over => return None,
                 },
             }
         }
@@ -54,26 +54,30 @@ struct Lists {
     listing: BTreeSet<usize>,
 }
 
-enum Verdict {
+enum NamespaceVerdict {
     Tell(MemberEvent),
     Keep,
     Over,
 }
 
 impl Lists {
-    fn take(&mut self, at: usize, event: MemberEvent) -> Verdict {
+    fn take(&mut self, at: usize, event: MemberEvent) -> NamespaceVerdict {
         match event {
-            MemberEvent::Listing if !self.listing.contains(&at) => Verdict::Over,
-            MemberEvent::Listing if self.begun => Verdict::Keep,
+            MemberEvent::Listing if !self.listing.contains(&at) => NamespaceVerdict::Over,
+            MemberEvent::Listing if self.begun => NamespaceVerdict::Keep,
             MemberEvent::Listing => {
                 self.begun = true;
-                Verdict::Tell(MemberEvent::Listing)
+                NamespaceVerdict::Tell(MemberEvent::Listing)
             }
             MemberEvent::Listed => {
                 self.listing.remove(&at);
-                if self.listing.is_empty() { Verdict::Tell(MemberEvent::Listed) } else { Verdict::Keep }
+                if self.listing.is_empty() {
+                    NamespaceVerdict::Tell(MemberEvent::Listed)
+                } else {
+                    NamespaceVerdict::Keep
+                }
             }
-            event => Verdict::Tell(event),
+            event => NamespaceVerdict::Tell(event),
         }
     }
 }
@@ -98,11 +102,11 @@ mod tests {
                 }),
             };
             match lists.take(*at, event) {
-                Verdict::Tell(MemberEvent::Listing) => told.push('('),
-                Verdict::Tell(MemberEvent::Listed) => told.push(')'),
-                Verdict::Tell(MemberEvent::Gone(id)) => told.push_str(&id.name),
-                Verdict::Tell(MemberEvent::Object(_)) | Verdict::Keep => {}
-                Verdict::Over => return told + ".",
+                NamespaceVerdict::Tell(MemberEvent::Listing) => told.push('('),
+                NamespaceVerdict::Tell(MemberEvent::Listed) => told.push(')'),
+                NamespaceVerdict::Tell(MemberEvent::Gone(id)) => told.push_str(&id.name),
+                NamespaceVerdict::Tell(MemberEvent::Object(_)) | NamespaceVerdict::Keep => {}
+                NamespaceVerdict::Over => return told + ".",
             }
         }
         told

@@ -1,10 +1,10 @@
 //! What the hub has still to hear: the newest report per Work, removals, events, the cluster's status.
 //!
 //! Level-triggered and bounded: a newer report replaces the older, an equal one is nothing. A Work's reports are at least a second apart.
-//! What the hub was told is kept ([`told`]), and compared with what it holds at the start of each session and while one runs: what
+//! What the hub was told is kept ([`told_statuses`]), and compared with what it holds at the start of each session and while one runs: what
 //! differs is told again, and nothing else.
 
-mod told;
+mod told_statuses;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use karmada_proto::digest::{self, Buckets, Content, Root, Seed};
 use karmada_proto::one_line;
 use karmada_proto::v1::{Applied, ClusterStatus, EventReport, Orphans, Removed, WorkStatus, agent_frame};
 
-pub use self::told::ToldStatus;
-use self::told::ToldWorks;
+pub use self::told_statuses::ToldStatus;
+use self::told_statuses::ToldWorks;
 
 /// Between two reports of one Work that say the same of applying it.
 const SPACING: Duration = Duration::from_secs(1);

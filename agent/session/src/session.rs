@@ -9,7 +9,7 @@ mod asks;
 mod documents;
 mod held;
 mod intake;
-mod seen;
+mod seen_revisions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use bytes::Bytes;
 use karmada_certs::SealKeys;
 use karmada_proto::body::{Assembly, Packing};
 use karmada_proto::cadence::{Cadence, dead_after};
-use karmada_proto::credit::{Ledger as CreditLedger, Purse};
+use karmada_proto::credit::{CreditWindow, SendCredit};
 use karmada_proto::digest::{BUCKETS, Content, Root, Seed};
 use karmada_proto::v1::{
     self, AgentFrame, CloseCode, Credit, HubFrame, RetryClass, Table, agent_frame, hub_frame,
@@ -27,7 +27,7 @@ use karmada_proto::{DIGESTS, FEATURES, PROTOCOL, credit, frame, one_line};
 
 use self::asks::Asks;
 use self::documents::Documents;
-pub use self::held::{Held, Phase};
+pub use self::held::{HeldWork, Phase};
 pub use self::intake::Change;
 use self::intake::Intake;
 use crate::outbox::Outbox;
@@ -109,8 +109,8 @@ pub struct Session {
     clock_ms: i64,
     retry_hint: Duration,
     out: VecDeque<agent_frame::Body>,
-    credit: CreditLedger,
-    purse: Purse,
+    credit: CreditWindow,
+    purse: SendCredit,
     cadence: Cadence,
     pings: u64,
     awaiting_pong: bool,
@@ -141,12 +141,12 @@ impl Session {
     /// over from the session before; `cadence` what was learned of the path.
     pub fn open(
         opening: Opening,
-        held: BTreeMap<String, Held>,
+        held: BTreeMap<String, HeldWork>,
         assembly: Assembly,
         cadence: Cadence,
         now: Duration,
     ) -> Self {
-        let credit = CreditLedger::new(WINDOW);
+        let credit = CreditWindow::new(WINDOW);
         let partial = assembly.partial().map(|(key, hash, received)| v1::Partial {
             key: key.to_owned(),
             hash: hash.clone(),
@@ -193,7 +193,7 @@ impl Session {
             retry_hint: Duration::ZERO,
             out: [agent_frame::Body::Hello(hello)].into(),
             credit,
-            purse: Purse::default(),
+            purse: SendCredit::default(),
             cadence,
             pings: 0,
             awaiting_pong: false,

@@ -7,7 +7,7 @@ use karmada_proto::body;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::numbers::{Told, cluster_names, set_number};
+use super::numbers::{HubPosition, cluster_names, set_number};
 use super::row::{COLUMNS, entry_of, former_text};
 use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;
@@ -48,7 +48,7 @@ pub struct Snapshot {
     /// Everything up to here is in the rows.
     pub cursor: u64,
     /// By whom that was told.
-    pub told: Told,
+    pub told: HubPosition,
     /// The names of the clusters whose ledger it is and was, the newest last.
     pub clusters: Vec<String>,
     /// A fingerprint of each bucket's rows; none where it is empty.
@@ -73,7 +73,7 @@ impl Ledger {
                 let value: Option<i64> = transaction.query_row(number, [name], |row| row.get(0)).optional()?;
                 *into = value.unwrap_or(0) as u64;
             }
-            snapshot.told = Told::read(&transaction)?;
+            snapshot.told = HubPosition::read(&transaction)?;
             snapshot.clusters = cluster_names(&transaction)?;
             let mut keys: Vec<Vec<(String, String)>> = vec![Vec::new(); buckets];
             let mut query = transaction.prepare_cached(
@@ -104,7 +104,12 @@ impl Ledger {
     }
 
     /// Makes an empty ledger what a snapshot was, whole or not at all.
-    pub fn restore(&self, (epoch, cursor): (u64, u64), told: &Told, rows: &[Row]) -> Result<(), LedgerError> {
+    pub fn restore(
+        &self,
+        (epoch, cursor): (u64, u64),
+        told: &HubPosition,
+        rows: &[Row],
+    ) -> Result<(), LedgerError> {
         self.read(|connection| {
             let transaction = connection.transaction()?;
             set_number(&transaction, "epoch", epoch as i64)?;

@@ -88,10 +88,10 @@ pub(super) fn set_seen(connection: &Connection, seen: &[Seen]) -> Result<(), rus
     set_value(connection, SEEN, serde_json::json!(pairs).to_string())
 }
 
-/// Where a hub's word was up to, beside the epoch and the cursor: what a copy of the ledger must have as well, for the hub to know its own
-/// word in it.
+/// How far this ledger had followed the hub, beside the epoch and the cursor: a copy of the ledger must have it too, for the hub to see
+/// whether it is of its own history.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct HubPosition {
     /// See [`super::Ledger::timeline`].
     timeline: u64,
     /// See [`super::Ledger::former_cursor`].
@@ -102,7 +102,7 @@ pub struct Told {
     epoch_seal: Vec<u8>,
 }
 
-impl Told {
+impl HubPosition {
     /// Of the ledger as it is.
     pub(super) fn read(connection: &Connection) -> Result<Self, rusqlite::Error> {
         let number = |key: &str| -> Result<u64, rusqlite::Error> {

@@ -6,7 +6,7 @@ use karmada_proto::digest::{self, WorkMarks};
 
 use super::Entry;
 use crate::member::ObjectId;
-use crate::session::{Held, Phase};
+use crate::session::{HeldWork, Phase};
 
 /// In `unanswered`: nothing of a write of the Work may come.
 pub(super) const NOTHING_COMES: i64 = 0;
@@ -85,7 +85,7 @@ pub(super) const HELD: &str =
     "SELECT key, uid, revision, hash, phase, suspended, preserve, generation, retry FROM works";
 
 /// A row of [`HELD`].
-pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, Held), rusqlite::Error> {
+pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, HeldWork), rusqlite::Error> {
     let (uid, retry): (String, String) = (row.get(1)?, row.get(8)?);
     let (hash, phase): (Vec<u8>, Phase) = (row.get(3)?, phase(row.get(4)?));
     let preserve = row.get(6)?;
@@ -101,7 +101,7 @@ pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, Held), rusqlit
         Phase::Deleting | Phase::Removed => digest::deleting(&uid, preserve, &retry),
     };
     let revision = row.get::<_, i64>(2)? as u64;
-    Ok((row.get(0)?, Held { uid, revision, hash: hash.into(), phase, content }))
+    Ok((row.get(0)?, HeldWork { uid, revision, hash: hash.into(), phase, content }))
 }
 
 /// The phase that a number stands for.

@@ -2,8 +2,8 @@
 //! [`crate::session`], which decides, and [`crate::ledger`], which remembers.
 
 pub mod dial;
-mod heard;
 pub(crate) mod hub;
+mod last_read;
 mod opening;
 mod questions;
 
@@ -45,7 +45,8 @@ use crate::tunnel::Tunnels;
 const OUTBOUND: usize = 4;
 /// Frames taken before what they bring is committed: one fsync for all of them.
 const BATCH: usize = 64;
-/// The same in bytes of bodies, as they are unpacked: what is paid for is what came, and may become ten thousand times as much.
+/// The same in bytes of bodies, as they are unpacked: credit counts them as they came, packed, and they may unpack to ten thousand times
+/// as much.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Between two times at which what the hub was told is kept: what comes in between is told once more after a crash.

@@ -25,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 use super::dial::{self, Dialled};
-use super::heard::Heard;
 use super::hub::{Apart, Hub};
+use super::last_read::Heard;
 use super::{Carried, Link, OUTBOUND};
 use crate::cause::Cause;
 use crate::ledger::LedgerError;

@@ -40,7 +40,7 @@ use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
 use crate::session::Phase;
-use crate::shared::Shared;
+use crate::shared::{LinkView, Shared};
 use crate::status::WorkStatuses;
 
 /// Who is asked why an object had to be made again. Without the label that it is watched by, an object is not there to a watch.
@@ -133,52 +133,11 @@ struct Engine {
 pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
     let (events, mut incoming) = mpsc::channel(EVENTS);
     let (marked, mut finds) = mpsc::channel(EVENTS);
-    let interpreter = Arc::new(Guarded(parts.customized.clone()));
-    let mut todo = Todo::new(parts.drift_rate);
-    parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
-    let mut engine = Engine {
-        parts,
-        interpreter,
-        customizations: Vec::new(),
-        customized_by: None,
-        started: Instant::now(),
-        fence: Fence::default(),
-        todo,
-        waits: Waits::default(),
-        removals: Waits::of_removals(),
-        unanswered: Unanswered::default(),
-        limit: Adaptive::default(),
-        statuses: WorkStatuses::default(),
-        targets: Targets::default(),
-        observed: ObservedDuringWrite::default(),
-        strays: Strays::default(),
-        orphans: Orphans::default(),
-        looks: Looks::default(),
-        listings: BTreeMap::new(),
-        listed: BTreeSet::new(),
-        watches: BTreeMap::new(),
-        watchers: JoinSet::new(),
-        running: JoinSet::new(),
-        events,
-        marked,
-        plurals: BTreeMap::new(),
-        quarantined: BTreeSet::new(),
-        removed: BTreeMap::new(),
-        unlisted: BTreeSet::new(),
-        failure_log: Arc::default(),
-    };
+    let mut engine = Engine::new(parts, events, marked);
     let shared = engine.parts.shared.clone();
     let mut link = shared.link.subscribe();
     let mut documents = shared.ledger.documents();
-    engine.customize()?;
-    let keys = shared.ledger.keys()?;
-    if keys.is_empty() {
-        engine.fence = Fence::of_nothing();
-    }
-    engine.fence.sees(&link.borrow_and_update(), engine.now());
-    for key in keys {
-        engine.entry_changed(&key, true)?;
-    }
+    engine.begin(&link.borrow_and_update())?;
     loop {
         engine.settle()?;
         engine.judge()?;
@@ -211,15 +170,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
     }
     // Whatever ends the process from here on, it is no fault of what is under way.
     shared.ledger.stops()?;
-    // What is under way may end: a half-made change is worse than a late exit.
-    let _ = tokio::time::timeout(Duration::from_secs(5), async {
-        while let Some(finished) = engine.running.join_next().await {
-            if engine.finished(finished).is_err() {
-                break;
-            }
-        }
-    })
-    .await;
+    engine.end().await;
     Ok(())
 }
 
@@ -231,6 +182,67 @@ async fn sleep_until(due: Option<Instant>) {
 }
 
 impl Engine {
+    /// One that has looked at nothing yet. `events`: where watches tell of the member; `marked`: where scans tell of objects with marks.
+    fn new(parts: Parts, events: mpsc::Sender<Watched>, marked: mpsc::Sender<(ObjectId, String)>) -> Engine {
+        let interpreter = Arc::new(Guarded(parts.customized.clone()));
+        let mut todo = Todo::new(parts.drift_rate);
+        parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
+        Engine {
+            parts,
+            interpreter,
+            customizations: Vec::new(),
+            customized_by: None,
+            started: Instant::now(),
+            fence: Fence::default(),
+            todo,
+            waits: Waits::default(),
+            removals: Waits::of_removals(),
+            unanswered: Unanswered::default(),
+            limit: Adaptive::default(),
+            statuses: WorkStatuses::default(),
+            targets: Targets::default(),
+            observed: ObservedDuringWrite::default(),
+            strays: Strays::default(),
+            orphans: Orphans::default(),
+            looks: Looks::default(),
+            listings: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            watches: BTreeMap::new(),
+            watchers: JoinSet::new(),
+            running: JoinSet::new(),
+            events,
+            marked,
+            plurals: BTreeMap::new(),
+            quarantined: BTreeSet::new(),
+            removed: BTreeMap::new(),
+            unlisted: BTreeSet::new(),
+            failure_log: Arc::default(),
+        }
+    }
+
+    /// Takes in what the ledger holds, as the link stands.
+    fn begin(&mut self, view: &LinkView) -> Result<(), LedgerError> {
+        self.customize()?;
+        let keys = self.parts.shared.ledger.keys()?;
+        if keys.is_empty() {
+            self.fence = Fence::of_nothing();
+        }
+        self.fence.sees(view, self.now());
+        keys.iter().try_for_each(|key| self.entry_changed(key, true))
+    }
+
+    /// Lets what is under way end: a half-made change is worse than a late exit.
+    async fn end(&mut self) {
+        let _ = tokio::time::timeout(Duration::from_secs(5), async {
+            while let Some(finished) = self.running.join_next().await {
+                if self.finished(finished).is_err() {
+                    break;
+                }
+            }
+        })
+        .await;
+    }
+
     /// For who watches the agent.
     fn count(&self) {
         let counts = &self.parts.shared.counts;
@@ -547,12 +559,12 @@ impl Engine {
     }
 }
 
+mod becomes_active;
 mod customizations;
 mod drift;
 mod ended;
 mod orphans;
 mod quarantine;
-mod takeover;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 //! In: where the link stands, and time. Out: whether work may begin. Of two agents with one identity and one member (a copied state
 //! directory, a Pod that did not end) the hub takes one, and tells the other so. That one leaves the member alone until the hub takes it:
 //! it would fight with the first, over a ledger that nobody keeps current. And what a ledger says may be old: the hub may tell at once
-//! that what is missing in the member was deleted. So a start waits a moment for the hub's word, whether the first dial reaches it or a
-//! later one; with no hub to be heard it goes on.
+//! that what is missing in the member was deleted. So a start waits a moment for what the hub sends, whether the first dial reaches it or
+//! a later one; where no hub is reached it goes on.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::cause::Cause;
 
 /// A start waits no longer for the hub's welcome.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What the hub says first after its welcome is waited for: what changed since the ledger heard of it.
+/// After a welcome, this long is waited for what changed since the ledger was last current.
 const FIRST_WORDS: Duration = Duration::from_secs(1);
 
 /// The verdict.
@@ -27,7 +27,7 @@ enum Verdict {
     Unheard,
     /// Welcomed, and to begin then.
     Welcomed(Duration),
-    /// Nobody else is known to be there.
+    /// No other agent of this identity is known.
     Alone,
     /// The hub has another agent of this identity.
     Second,

@@ -1,7 +1,7 @@
-//! What the agent itself lives by in the member: its identity, the copy of its ledger, its Deployment, its account, its rights. Pure.
+//! The objects in the member that the agent needs to run: its identity, the copy of its ledger, its Deployment, its account, its rights. Pure.
 //!
 //! In: where its identity is kept. Out: whether a manifest names one of these. Such a manifest is refused, and nothing of it is removed,
-//! by whoever's word: a site whose agent is gone can be reached by no hub, and one whose key was replaced is another's.
+//! whoever asks for it: a hub cannot reach a site whose agent is gone, and whoever replaced its key would own the site.
 
 use crate::identity::IdentityStore;
 use crate::member::ObjectId;

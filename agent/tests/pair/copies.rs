@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 
-use karmada_agent::ledger::{Ledger, Row, Told};
+use karmada_agent::ledger::{HubPosition, Ledger, Row};
 
 use crate::machines::{Hub, Site, noise, session, wanted};
 
@@ -30,7 +30,7 @@ impl Copy {
 
     fn back(&self, whole: bool) -> Ledger {
         let ledger = Ledger::in_memory().unwrap();
-        let told = if whole { self.told.clone() } else { Told::default() };
+        let told = if whole { self.told.clone() } else { HubPosition::default() };
         ledger.restore(self.position, &told, &self.rows).unwrap();
         ledger
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use karmada_agent::outbox::Outbox;
-use karmada_agent::session::{Change, Held, Opening, Phase, Session};
+use karmada_agent::session::{Change, HeldWork, Opening, Phase, Session};
 use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
 use karmada_gateway::session as gateway;
@@ -39,9 +39,9 @@ fn hostile(end: &'static str) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn held() -> BTreeMap<String, Held> {
+fn held() -> BTreeMap<String, HeldWork> {
     let hash = || b"h5"[..].to_vec().into();
-    let held = |phase| Held { uid: "u2".into(), revision: 2, hash: hash(), phase, content: [0; 16] };
+    let held = |phase| HeldWork { uid: "u2".into(), revision: 2, hash: hash(), phase, content: [0; 16] };
     BTreeMap::from([("k1".to_owned(), held(Phase::Desired)), ("other".to_owned(), held(Phase::Removed))])
 }
 

@@ -264,7 +264,7 @@ async fn customizations_are_told_by_content() {
     until("the second is asked", || said("c").as_deref() == Some("two")).await;
     let member = agent.end().await;
     until("it is gone", || hub.live().is_empty()).await;
-    let received = || hub.gateway.links().link("site1").session.map_or(0, |session| session.progress.sent);
+    let received = || hub.gateway.fleet().link("site1").session.map_or(0, |session| session.progress.sent);
     let agent = Agent::start(config, member, identity_store);
     until("connected again", || hub.live() == ["site1"]).await;
     let mut other = settings.clone();

@@ -24,7 +24,7 @@ use karmada_certs::{
 use karmada_gateway::connection::{Caller, carry};
 use karmada_gateway::fleet::LinkState;
 use karmada_gateway::ports::*;
-use karmada_gateway::{Gateway, Links, Options, Sources};
+use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
 use karmada_interpreter::Native;
 use karmada_proto::frame;
 use karmada_proto::pulse::Pulse;
@@ -276,8 +276,12 @@ impl SessionStore for Fake {
     fn told_as(&self, timeline: u64, _: ClusterLife<'_>) -> u64 {
         timeline
     }
-    fn told(&self, _: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told {
-        if self.in_our_past(timeline, cursor) { Told::ThisCluster } else { Told::InAnotherLife }
+    fn told(&self, _: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
+        if self.in_our_past(timeline, cursor) {
+            CursorOrigin::ThisCluster
+        } else {
+            CursorOrigin::InAnotherLife
+        }
     }
     async fn next_session(&self, _: &str) -> Result<u64, PortError> {
         let mut state = self.state.lock();
@@ -316,8 +320,8 @@ impl Hub {
             ..Options::default()
         };
         let sources = Sources::new(Timestamp::now, rand::random);
-        let links = Links::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
-        let gateway = Gateway::new(ports, links, options);
+        let fleet = SharedFleet::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
+        let gateway = Gateway::new(ports, fleet, options);
         let service = karmada_gateway::service::of(&gateway);
         let hour = Duration::from_secs(3600);
         let identity = fake.ca.issue_server(&server_names(None, &[]), hour, Timestamp::now()).unwrap();
@@ -331,12 +335,12 @@ impl Hub {
     }
 
     fn link(&self, cluster: &str) -> LinkState {
-        self.gateway.links().link(cluster).state
+        self.gateway.fleet().link(cluster).state
     }
 
     /// The clusters that have a session.
     fn live(&self) -> Vec<String> {
-        let links = self.gateway.links().links().into_iter();
+        let links = self.gateway.fleet().links().into_iter();
         links.filter(|link| link.session.is_some()).map(|link| link.cluster).collect()
     }
 

@@ -47,7 +47,7 @@ async fn of_thousands_of_works_and_deletes_none_is_lost() {
     let agent = Agent::start(config.clone(), member("site1"), identity_store.clone());
     let held = || Ledger::open(state.path()).unwrap().keys().unwrap().len();
     let acked = |hub: &Hub| {
-        let links = hub.gateway.links().links();
+        let links = hub.gateway.fleet().links();
         links.iter().find_map(|link| link.session.as_ref()).map_or(0, |session| session.progress.acked)
     };
     let all = hub.fake.seen(|s| s.revision);

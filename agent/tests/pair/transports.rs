@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::*;
 
 fn transport(hub: &Hub, cluster: &str) -> Option<&'static str> {
-    hub.gateway.links().link(cluster).session.map(|session| session.transport)
+    hub.gateway.fleet().link(cluster).session.map(|session| session.transport)
 }
 
 fn large(name: &str) -> Value {

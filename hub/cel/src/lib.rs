@@ -23,8 +23,8 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
 
-mod apart;
 mod authorizer;
+mod block_in_place;
 mod charge;
 mod check;
 mod check_functions;
@@ -49,8 +49,8 @@ mod value;
 mod walk;
 mod weigh;
 
-pub use apart::apart;
 pub use authorizer::{Authorizer, Decision, Question};
+pub use block_in_place::apart;
 pub use compiling::Compiling;
 pub use cost::{Extent, Inner};
 pub use declarations::Declarations;

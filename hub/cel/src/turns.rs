@@ -14,7 +14,7 @@ use std::time::Duration;
 /// What an evaluation may compute before it needs a turn, in time.
 pub(crate) const BRIEF: Duration = Duration::from_millis(20);
 
-/// The same in work: on a busy machine time passes also for who does not compute, and who does little needs no turn.
+/// The same in work: on a busy machine time passes for a thread that is not running, too, and an evaluation that did little needs no turn.
 pub(crate) const LITTLE: u64 = 1 << 16;
 
 /// How long one request waits for turns, all its waits together.
@@ -25,15 +25,15 @@ const MOST_WAITING: usize = 512;
 
 /// Who may begin, and who waits. Pure: `W` is how the one who waits is called.
 #[derive(Debug)]
-struct Line<W> {
+struct WaitQueue<W> {
     free: usize,
     next: u64,
     waiting: VecDeque<(u64, W)>,
 }
 
-impl<W> Line<W> {
-    fn new(turns: usize) -> Line<W> {
-        Line { free: turns, next: 0, waiting: VecDeque::new() }
+impl<W> WaitQueue<W> {
+    fn new(turns: usize) -> WaitQueue<W> {
+        WaitQueue { free: turns, next: 0, waiting: VecDeque::new() }
     }
 
     /// Takes a turn, where one is free. Turns are free only while nobody waits.
@@ -71,7 +71,7 @@ impl<W> Line<W> {
 /// A number of turns. Clones are the same ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    line: Arc<Mutex<Line<SyncSender<()>>>>,
+    line: Arc<Mutex<WaitQueue<SyncSender<()>>>>,
     /// How long one request waits for them in all.
     pub(crate) patience: Duration,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Turns {
 impl Turns {
     /// So many, at least one.
     pub(crate) fn new(turns: usize, patience: Duration) -> Turns {
-        Turns { line: Arc::new(Mutex::new(Line::new(turns.max(1)))), patience }
+        Turns { line: Arc::new(Mutex::new(WaitQueue::new(turns.max(1)))), patience }
     }
 
     /// Those of this process: half of its processors, so that the other half is there for everybody else.
@@ -92,7 +92,7 @@ impl Turns {
         ALL.clone()
     }
 
-    fn line(&self) -> MutexGuard<'_, Line<SyncSender<()>>> {
+    fn line(&self) -> MutexGuard<'_, WaitQueue<SyncSender<()>>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn turns_go_to_whoever_waited_longest_and_never_multiply() {
-        let mut line = Line::new(2);
+        let mut line = WaitQueue::new(2);
         assert!(line.begin() && line.begin() && !line.begin());
         let places: Vec<u64> = ["a", "b", "c"].into_iter().map(|who| line.wait(who).unwrap()).collect();
         assert!(line.leave(places[1]), "b waits no longer");
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_line_is_bounded() {
-        let mut line = Line::new(1);
+        let mut line = WaitQueue::new(1);
         assert!(line.begin());
         let places = (0..MOST_WAITING).map(|who| line.wait(who).unwrap()).collect::<Vec<_>>();
         assert_eq!(line.wait(0), None);

@@ -394,8 +394,4 @@ impl Binding {
 }
 
 #[cfg(test)]
-mod evictions;
-#[cfg(test)]
-mod held_removals;
-#[cfg(test)]
 mod tests;

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::strings::events;
 use karmada_core::descheduler::{self, Unschedulable};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::estimator::Estimator;
 use crate::events::{EventType, Reference};
@@ -38,8 +39,8 @@ pub struct Descheduler {
     shared: Arc<Shared>,
     estimator: Arc<dyn Estimator>,
     options: Descheduling,
-    /// When each binding was looked at, or first seen.
-    looked: Mutex<BTreeMap<Key, Timestamp>>,
+    /// When each binding was looked at, or first seen, by a clock that nobody sets.
+    looked: Mutex<BTreeMap<Key, Instant>>,
 }
 
 impl Descheduler {
@@ -54,10 +55,9 @@ impl Descheduler {
     }
 
     /// How long the binding is still left alone.
-    fn rests(&self, key: &Key, now: Timestamp) -> SignedDuration {
-        let since = *self.looked.lock().entry(key.clone()).or_insert(now);
-        // A clock that was set back makes nobody wait for more than one interval.
-        self.options.interval - now.duration_since(since).max(SignedDuration::ZERO)
+    fn rests(&self, key: &Key) -> SignedDuration {
+        let since = *self.looked.lock().entry(key.clone()).or_insert_with(Instant::now);
+        self.options.interval - SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX)
     }
 
     /// What the agents say of the binding's replicas; of who does not answer nothing is known.
@@ -111,14 +111,14 @@ impl Controller for Descheduler {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
-        let (api, now): (&dyn Api, _) = (&*self.shared.api, (self.shared.clock)());
+        let api: &dyn Api = &*self.shared.api;
         let resource = kinds::bindings(api, &key.namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Some(mut binding) = found.filter(descheduler::could_consider) else {
             self.looked.lock().remove(key);
             return Ok(Action::Done);
         };
-        let rests = self.rests(key, now);
+        let rests = self.rests(key);
         if rests.is_positive() {
             return Ok(again(rests));
         }
@@ -134,7 +134,7 @@ impl Controller for Descheduler {
                 written?;
             }
         }
-        self.looked.lock().insert(key.clone(), now);
+        self.looked.lock().insert(key.clone(), Instant::now());
         Ok(again(self.options.interval))
     }
 }

@@ -5,9 +5,31 @@
 //! descheduler leaves the cluster alone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::binding::{ObjectReference, ReplicaRequirements};
+use karmada_api::cluster::Cluster;
+use karmada_core::scheduler::Input;
+use karmada_core::scheduler::estimator_answers::{self, Exact};
+
+/// What the agents say whom a decision of the scheduler depends on; nothing where there is no estimator.
+pub async fn exact(estimator: Option<&dyn Estimator>, input: &Input<'_, Arc<Cluster>>) -> Exact {
+    let Some(estimator) = estimator else { return Exact::new() };
+    let asked = estimator_answers::asked(input);
+    if asked.is_empty() {
+        return Exact::new();
+    }
+    let answers = estimator.room(&asked, input.binding.spec.replica_requirements.as_ref()).await;
+    let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {
+        Ok(room) => Some((cluster, room)),
+        Err(why) => {
+            tracing::debug!(cluster, why, "its summary says how much room there is");
+            None
+        }
+    });
+    said.collect()
+}
 
 /// The answers of agents by cluster.
 pub type Answers = BTreeMap<String, Result<i64, String>>;

@@ -1,19 +1,21 @@
 //! Failback controller: what had to go to a later group of its clusters returns to an earlier one, where its policy says so.
 //!
-//! In: bindings that are placed in a group that is not their first; their policies; clusters. Out: bindings placed in the earlier group, with tasks
-//! by which they leave the later one. A group must take them, with all its clusters ready, at every look for as long as the policy says; a
-//! hub that starts anew begins to count anew. Not all return at once: they take turns, at the pace at which clusters are emptied.
+//! In: bindings that are placed in a group that is not their first; their policies; clusters; what an estimator says. Out: bindings placed in
+//! the earlier group, with tasks by which they leave the later one; and back in the later one where nothing comes of it. A group must take
+//! them, with all its clusters ready, at every look for as long as the policy says; a hub that starts anew begins to count anew. Not all
+//! return at once: they take turns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, events};
-use karmada_core::eviction::pace::{self, Lane};
-use karmada_core::failback;
+use karmada_core::eviction::pace::Lane;
+use karmada_core::failback::{self, Standing};
 use karmada_core::gates::Gate;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
@@ -22,10 +24,11 @@ use karmada_core::scheduler::{self, Input};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::estimator::{self, Estimator};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
-use crate::port::{Api, Change, Key};
+use crate::port::{Api, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source, key_of};
 use crate::shared::Shared;
 
@@ -34,23 +37,41 @@ const BINDING_API: &str = "work.karmada.io/v1alpha2";
 /// A binding that is away is looked at this often: a cluster that was unwell in between shows it by when it became ready.
 const LOOK: SignedDuration = SignedDuration::from_secs(30);
 
+/// Between two that return: what they leave is removed at about this pace, with what follows them, and is to stay below the number of derived
+/// deletes in a minute that waits for a person.
+const TURN: Duration = Duration::from_secs(15);
+
 /// The field by which a binding says in which group it is; one without it has no groups.
 const GROUP: &[u8] = b"\"schedulerObservingAffinityName\"";
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Failback {
     shared: Arc<Shared>,
+    estimator: Option<Arc<dyn Estimator>>,
+    /// How long a return may take until it is taken back.
+    patience: SignedDuration,
     started: Instant,
     turns: Mutex<Lane<Key>>,
-    /// Since when an earlier group would take each binding.
-    wanted: Mutex<BTreeMap<Key, Timestamp>>,
+    /// Since when an earlier group would take each binding, by a clock that nobody sets.
+    wanted: Mutex<BTreeMap<Key, Instant>>,
 }
 
 impl Failback {
-    /// A controller; so many bindings a second return.
-    pub fn new(shared: Arc<Shared>, per_second: f32) -> Arc<Self> {
-        let turns = Mutex::new(Lane::new(pace::interval(per_second)));
-        Arc::new(Failback { shared, started: Instant::now(), turns, wanted: Mutex::default() })
+    /// A controller, which asks an estimator where the scheduler does; a return that is not healthy after `patience` is taken back.
+    pub fn new(
+        shared: Arc<Shared>,
+        estimator: Option<Arc<dyn Estimator>>,
+        patience: SignedDuration,
+    ) -> Arc<Self> {
+        let turns = Mutex::new(Lane::new(TURN));
+        Arc::new(Failback {
+            shared,
+            estimator,
+            patience,
+            started: Instant::now(),
+            turns,
+            wanted: Mutex::default(),
+        })
     }
 
     /// What wakes this controller: a binding that is in one of several groups, its status too, which says in which.
@@ -72,7 +93,7 @@ impl Failback {
     }
 
     /// Where the scheduler would place the binding now if it began with the first group.
-    fn earlier(
+    async fn earlier(
         &self,
         key: &Key,
         binding: &ResourceBinding,
@@ -85,21 +106,44 @@ impl Failback {
             false => Neighbours::default(),
         };
         let (taken, exact) = (Taken::new(), Exact::new());
-        let input =
+        let mut input =
             Input { binding: &asking, clusters, scheduler: DEFAULT_SCHEDULER, neighbours, taken, exact };
+        // Once it is written there, what it was given counts as room: the scheduler would not find out that there is none.
+        input.exact = estimator::exact(self.estimator.as_deref(), &input).await;
         failback::earlier(binding, &scheduler::schedule(&input)).map(<[TargetCluster]>::to_vec)
     }
 
-    /// How long an earlier group is still to be watched before the binding returns to it.
+    /// How long an earlier group is still to be watched before the binding returns to it. That it is well since a time that is still to come
+    /// counts for nothing: the clock was ahead.
     fn rests(
         &self,
         key: &Key,
         (window, well_since): (SignedDuration, Timestamp),
         now: Timestamp,
     ) -> SignedDuration {
-        let seen = *self.wanted.lock().entry(key.clone()).or_insert(now);
-        // A clock that was set back has nobody wait for longer than the window.
-        window - now.duration_since(seen.max(well_since)).max(SignedDuration::ZERO)
+        let seen = *self.wanted.lock().entry(key.clone()).or_insert_with(Instant::now);
+        let watched = SignedDuration::try_from(seen.elapsed()).unwrap_or(SignedDuration::MAX);
+        let well = if well_since > now { watched } else { now.duration_since(well_since) };
+        window - watched.min(well)
+    }
+
+    /// Takes back a return that comes to nothing, and tells the scheduler in which group the binding is again.
+    async fn take_back(
+        &self,
+        resource: &Resource,
+        binding: &ResourceBinding,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let api: &dyn Api = &*self.shared.api;
+        if let Some(wanted) = failback::given_up(binding, self.patience, now) {
+            api.update(resource, fetch::to_value(&wanted)?).await?;
+            let why = "What it returned to did not become healthy: it stays where it was.".to_owned();
+            self.record(&wanted, EventType::Warning, &why);
+        } else if let Some(status) = failback::status_after_giving_up(binding) {
+            let wanted = ResourceBinding { status, ..binding.clone() };
+            api.update_status(resource, fetch::to_value(&wanted)?).await?;
+        }
+        Ok(())
     }
 
     fn forget(&self, key: &Key) {
@@ -116,8 +160,12 @@ impl Failback {
             names(from),
             names(&binding.spec.clusters)
         );
+        self.record(binding, EventType::Normal, &message);
+    }
+
+    fn record(&self, binding: &ResourceBinding, kind: EventType, message: &str) {
         for about in [Reference::of_binding(binding), Reference::of_template(binding)] {
-            self.shared.recorder.record(&about, EventType::Normal, events::FAILBACK, &message);
+            self.shared.recorder.record(&about, kind, events::FAILBACK, message);
         }
     }
 }
@@ -143,10 +191,21 @@ impl Controller for Failback {
         let (api, now): (&dyn Api, _) = (&*self.shared.api, (self.shared.clock)());
         let resource = kinds::bindings(api, &key.namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let Some(binding) = found.filter(failback::is_away) else {
+        let Some(binding) = found else {
             self.forget(key);
             return Ok(Action::Done);
         };
+        self.take_back(&resource, &binding, now).await?;
+        match failback::standing(&binding) {
+            Standing::Away => {}
+            // Its new generation says nothing of where it would return to.
+            Standing::Unsettled => return Ok(again(LOOK)),
+            standing => {
+                self.forget(key);
+                let is_watched = standing == Standing::Returning;
+                return Ok(if is_watched { again(LOOK) } else { Action::Done });
+            }
+        }
         // Whoever says later that it is to return is not heard here: it is looked at again.
         let Some(window) = self.window(&binding) else {
             self.forget(key);
@@ -154,7 +213,12 @@ impl Controller for Failback {
         };
         let clusters = self.shared.clusters.all("");
         let find = |name: &str| clusters.iter().map(|known| &**known).find(|known| known.name() == name);
-        let earlier = self.earlier(key, &binding, &clusters, now);
+        let rests = failback::rests_after_giving_up(&binding, window, now);
+        if rests.is_positive() {
+            self.forget(key);
+            return Ok(again(rests.min(LOOK)));
+        }
+        let earlier = self.earlier(key, &binding, &clusters, now).await;
         let well = earlier
             .and_then(|targets| failback::well_since(&binding, &targets, find).map(|since| (targets, since)));
         let Some((targets, since)) = well else {

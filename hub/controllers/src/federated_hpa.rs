@@ -15,7 +15,7 @@ use karmada_api::cron_federated_hpa::ScaleTarget;
 use karmada_api::federated_hpa::FederatedHPA;
 use karmada_api::names;
 use karmada_api::strings::{conditions, events};
-use karmada_core::federated_hpa::{self as core, Decision, Gathered, History, INTERVAL, Look, Said};
+use karmada_core::federated_hpa::{self as core, Decision, Gathered, History, INTERVAL, Said, ScaleInputs};
 use karmada_interpreter::Operation;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -173,6 +173,18 @@ impl FederatedHPAs {
         same.unwrap_or_else(|| Remembered { uid, target: target.clone(), history: History::default() })
     }
 
+    /// Another FederatedHPA that has the same target: they would scale it to and fro for ever. (Karmada lets them; Kubernetes does not.)
+    fn rival(&self, key: &Key, hpa: &FederatedHPA) -> Option<Arc<str>> {
+        let own = self.remembered(key, hpa);
+        let mut all = self.remembered.lock();
+        all.insert(key.clone(), own);
+        let target = &hpa.spec.scale_target_ref;
+        let same = |(other, held): &(&Key, &Remembered)| {
+            *other != key && other.namespace == key.namespace && held.target == *target
+        };
+        all.iter().find(same).map(|(other, _)| other.name.clone())
+    }
+
     /// Decides, carries it out, and remembers it; the status that follows.
     async fn look(&self, key: &Key, hpa: &mut FederatedHPA, target: &Target) -> Result<(), Error> {
         let current = target.replicas;
@@ -184,7 +196,7 @@ impl FederatedHPAs {
         let mut remembered = self.remembered(key, hpa);
         remembered.history.begin(current, now);
         let before = remembered.history.clone();
-        let look = Look { hpa: &*hpa, current, history: &before, now };
+        let look = ScaleInputs { hpa: &*hpa, current, history: &before, now };
         let decision = measured.map_or_else(|decided| decided, |gathered| core::decide(look, &gathered));
         let came = self.scale(hpa, target, decision.replicas).await?;
         core::remember(&mut remembered.history, look, &decision);
@@ -192,7 +204,7 @@ impl FederatedHPAs {
             core::remember_scaled(&mut remembered.history, look, decision.replicas);
         }
         self.tell(hpa, current, &decision, &came);
-        let status = core::status(Look { history: &remembered.history, ..look }, &decision, &came);
+        let status = core::status(ScaleInputs { history: &remembered.history, ..look }, &decision, &came);
         self.remembered.lock().insert(key.clone(), remembered);
         hpa.status = status;
         Ok(())
@@ -265,11 +277,18 @@ impl Controller for FederatedHPAs {
             return Ok(Action::Done);
         };
         let before = hpa.status.clone();
-        match self.target(&hpa).await? {
-            Ok(target) => self.look(key, &mut hpa, &target).await?,
-            Err(said) => {
-                self.event(&hpa, EventType::Warning, events::FAILED_GET_SCALE, &said.message);
-                hpa.status = core::saying(&hpa, &[said], (self.shared.clock)());
+        let now = (self.shared.clock)();
+        if let Some(rival) = self.rival(key, &hpa) {
+            let words = format!("FederatedHPA {rival} scales the same target: neither acts");
+            self.event(&hpa, EventType::Warning, "AmbiguousSelector", &words);
+            hpa.status = core::saying(&hpa, &[Said::active(false, "AmbiguousSelector", words)], now);
+        } else {
+            match self.target(&hpa).await? {
+                Ok(target) => self.look(key, &mut hpa, &target).await?,
+                Err(said) => {
+                    self.event(&hpa, EventType::Warning, events::FAILED_GET_SCALE, &said.message);
+                    hpa.status = core::saying(&hpa, &[said], now);
+                }
             }
         }
         if hpa.status != before {

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Taint;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_core::eviction::evict;
-use karmada_core::eviction::no_execute::{Look, LookError, Rules, evicts, look};
+use karmada_core::eviction::no_execute::{LookError, Rules, Stay, evicts, look};
 use karmada_core::eviction::pace::{self, Lane};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -77,9 +77,9 @@ impl NoExecuteTaints {
         for target in &binding.spec.clusters {
             let taints = self.taints(&target.name);
             match look(binding, &target.name, &taints, self.rules, now) {
-                Ok(Look::Stays) => {}
-                Ok(Look::StaysFor(left)) => plan.wait_for(Duration::try_from(left).unwrap_or_default()),
-                Ok(Look::Leaves(task)) => {
+                Ok(Stay::Stays) => {}
+                Ok(Stay::StaysFor(left)) => plan.wait_for(Duration::try_from(left).unwrap_or_default()),
+                Ok(Stay::Leaves(task)) => {
                     leaving.insert(target.name.clone());
                     tasks.push(*task);
                 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
+use karmada_api::strings::labels;
 use karmada_api::{names, object};
 use karmada_core::detector::{Parts, Reading, Takeover};
 use karmada_core::gates::Gate;
@@ -49,8 +50,12 @@ pub async fn review(
     let name = names::binding_name(object::kind(template), object::name(template));
     let resource = kinds::bindings(&*shared.api, namespace)?;
     let binding: Option<ResourceBinding> = fetch::get(&*shared.api, &resource, namespace, &name).await?;
-    let policies =
-        |of: &str| with(&shared.policies.all(of), &as_if.policies, of, |p| (p.namespace(), p.name()));
+    let policies = |of: &str| {
+        let there = shared.policies.all(of);
+        let given: Vec<PropagationPolicy> =
+            as_if.policies.iter().map(|policy| with_stored_id(policy, &there)).collect();
+        with(&there, &given, of, |p| (p.namespace(), p.name()))
+    };
     let overrides =
         |of: &str| with(&shared.overrides.all(of), &as_if.overrides, of, |p| (p.namespace(), p.name()));
     let near = !namespace.is_empty();
@@ -81,6 +86,21 @@ pub async fn review(
         false => Neighbours::default(),
     };
     Ok(placement_review::review(&input, what_if, |binding| (neighbours(binding), Taken::new())))
+}
+
+/// A given policy with the permanent id of the one that it stands for: what that one claimed stays claimed when it is changed.
+fn with_stored_id(given: &PropagationPolicy, there: &[Arc<PropagationPolicy>]) -> PropagationPolicy {
+    let mut given = given.clone();
+    let same = |stored: &&Arc<PropagationPolicy>| {
+        (stored.namespace(), stored.name()) == (given.namespace(), given.name())
+    };
+    let stored = there.iter().find(same).and_then(|stored| stored.metadata.labels.clone());
+    for key in [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID] {
+        if let Some(id) = stored.as_ref().and_then(|labels| labels.get(key)) {
+            given.metadata.labels.get_or_insert_default().insert(key.to_owned(), id.clone());
+        }
+    }
+    given
 }
 
 /// The objects of one namespace with those that count as if they were there, sorted by name.
@@ -125,9 +145,9 @@ mod tests {
         assert_eq!(sites(&rig, &AsIf::default(), &WhatIf::default()).await, ["m1"]);
         let given = AsIf { policies: vec![serde_json::from_value(policy("m2")).unwrap()], ..AsIf::default() };
         assert_eq!(sites(&rig, &given, &WhatIf::default()).await, ["m2"]);
-        let gone = WhatIf { removed_clusters: vec!["m1".into()], ..WhatIf::default() };
+        let gone = WhatIf { removed_clusters: ["m1".into()].into(), ..WhatIf::default() };
         assert!(sites(&rig, &AsIf::default(), &gone).await.is_empty());
-        let unknown = WhatIf { full_clusters: vec!["m9".into()], ..WhatIf::default() };
+        let unknown = WhatIf { full_clusters: ["m9".into()].into(), ..WhatIf::default() };
         let refused = review(&rig.shared, &rig::config_map("c"), &given, &unknown).await;
         assert!(matches!(refused, Err(Error::Other(words)) if words == "there is no cluster m9"));
         assert_eq!(rig.api.revision(), revision);

@@ -104,8 +104,8 @@ pub async fn loops(
         shared,
         Followers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES },
     );
-    let estimator = agents.estimator.clone();
-    let scheduler = Scheduler::new(shared.clone(), estimator.filter(|_| options.asks_for_room));
+    let estimator = agents.estimator.clone().filter(|_| options.asks_for_room);
+    let scheduler = Scheduler::new(shared.clone(), estimator.clone());
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
     loops.named(Name::Binding, Binding::new(shared.clone()), works, Binding::wakes(shared));
@@ -128,6 +128,8 @@ pub async fn loops(
         let descheduler = Descheduler::new(shared.clone(), estimator, descheduling);
         loops.add(descheduler, Arc::<Queue<_>>::default(), Descheduler::wakes());
     }
+    let failback = Failback::new(shared.clone(), estimator, options.lifecycle.graceful_timeout);
+    loops.add(failback, Arc::<Queue<_>>::default(), Failback::wakes());
     loops.lifecycle(shared, &options.lifecycle);
     Ok(loops.all)
 }
@@ -194,8 +196,6 @@ impl Loops<'_> {
             let wakes = ClusterTaintPolicies::wakes(shared);
             self.named(Name::ClusterTaintPolicy, policies, Arc::<Queue<_>>::default(), wakes);
         }
-        let failback = Failback::new(shared.clone(), options.evictions_per_second);
-        self.add(failback, Arc::<Queue<_>>::default(), Failback::wakes());
         let failover = ApplicationFailover::new(shared.clone());
         let wakes = ApplicationFailover::wakes(shared);
         self.named(Name::ApplicationFailover, failover, Arc::<Queue<_>>::default(), wakes);
@@ -230,13 +230,5 @@ impl Loops<'_> {
     }
 }
 
-#[cfg(test)]
-mod dependencies;
-#[cfg(test)]
-mod evictions;
-#[cfg(test)]
-mod presets;
-#[cfg(test)]
-mod running;
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use karmada_api::link_policy::{Deletes, LinkPolicy};
 use karmada_api::names;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::strings::labels::REMOVAL_HELD;
-use karmada_core::safe_deletes::{self, Site, Verdict, Window};
+use karmada_core::safe_deletes::{self, RemovalVerdict, Site, Window};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -177,11 +177,11 @@ impl SafeDeletes {
             return None;
         }
         Some(match safe_deletes::judge(bounds, site) {
-            Verdict::Goes => {
+            RemovalVerdict::Goes => {
                 state.taken.entry(namespace.clone()).or_default().take(within(bounds), now);
                 Removal::Goes
             }
-            Verdict::Waits => {
+            RemovalVerdict::Waits => {
                 let since = safe_deletes::waits_since(now, cluster);
                 Removal::Held { mark: safe_deletes::mark(since), first: !site.waits }
             }

@@ -9,14 +9,14 @@ use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
 use karmada_core::gates::Gate;
-use karmada_core::scheduler::estimator_answers::{self, Exact};
+use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::trigger::{self, Cause, Trigger};
 use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_changes};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::estimator::Estimator;
+use crate::estimator::{self, Estimator};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::metrics::Measure;
@@ -116,24 +116,6 @@ impl Scheduler {
         } else if !unplaced.contains(key) {
             unplaced.insert(key.clone());
         }
-    }
-
-    /// What the agents say whom the decision depends on.
-    async fn exact(&self, input: &Input<'_, Arc<Cluster>>) -> Exact {
-        let Some(estimator) = &self.estimator else { return Exact::new() };
-        let asked = estimator_answers::asked(input);
-        if asked.is_empty() {
-            return Exact::new();
-        }
-        let answers = estimator.room(&asked, input.binding.spec.replica_requirements.as_ref()).await;
-        let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {
-            Ok(room) => Some((cluster, room)),
-            Err(why) => {
-                tracing::debug!(cluster, why, "its summary says how much room there is");
-                None
-            }
-        });
-        said.collect()
     }
 
     /// Writes where the binding goes, and what came of it; where the hub does not take the first, that is what came of it.
@@ -254,7 +236,7 @@ impl Controller for Scheduler {
             exact: Exact::new(),
         };
         if self.estimator.is_some() {
-            input.exact = self.exact(&input).await;
+            input.exact = estimator::exact(self.estimator.as_deref(), &input).await;
             // What others placed while agents were asked counts.
             input.neighbours = self.neighbours(key, &binding.spec);
             input.taken = self.reservations.taken();

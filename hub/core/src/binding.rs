@@ -221,7 +221,7 @@ pub(crate) fn said_resolution(manifest: &Value) -> Option<&'static str> {
 }
 
 /// Whether nothing is sent to a cluster now.
-fn suspended(binding: &ResourceBinding, cluster: &str) -> bool {
+pub(crate) fn suspended(binding: &ResourceBinding, cluster: &str) -> bool {
     binding.spec.suspension.as_ref().is_some_and(|suspension| {
         let named = suspension.dispatching_on_clusters.as_ref();
         suspension.dispatching == Some(true)

@@ -37,8 +37,8 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// The contact, by `now`, with a cluster that was made at `created`: who was heard under its name before was another. An hour that is
-    /// still to come says nothing: the clock was ahead when the cluster was made.
+    /// The contact, by `now`, with a cluster that was made at `created`: who was heard under its name before was another. A time of
+    /// creation that is in the future is ignored: the clock was ahead when the Cluster was created.
     pub fn of_one_made(self, created: Option<Timestamp>, now: Timestamp) -> Self {
         let Some(created) = created.filter(|created| *created <= now) else { return self };
         Self {

@@ -10,13 +10,17 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingSpec, GracefulEvictionTask, Health, ResourceBinding};
 
+use crate::failback::is_failback;
 use crate::seconds;
 
 /// Looks again after this long where a wait ends in this very second.
 const NEXT_SECOND: SignedDuration = SignedDuration::from_secs(1);
 
+/// A failback's task is looked at no sooner: until Works follow the binding, the health that is known is of what ran before.
+const SETTLED: SignedDuration = SignedDuration::from_secs(10);
+
 /// Takes a binding away from a cluster: it is no target any more, and `task` says how it leaves. Where it is leaving already, the task that
-/// there is holds. Whether anything changed: who is no target does not leave.
+/// there is holds. Whether the binding changed: it does not where the cluster is none of its targets.
 pub fn evict(spec: &mut BindingSpec, task: GracefulEvictionTask) -> bool {
     let Some(at) = spec.clusters.iter().position(|target| target.name == task.from_cluster) else {
         return false;
@@ -53,9 +57,12 @@ pub fn assess(binding: &ResourceBinding, timeout: SignedDuration, now: Timestamp
             out.tasks.push(stamped);
             continue;
         };
-        let left = period(task, timeout) - now.duration_since(begun.0);
+        let age = now.duration_since(begun.0);
+        let left = period(task, timeout) - age;
         let over = match task.suppress_deletion {
             Some(suppressed) => !suppressed,
+            // What leaves so is well where it is: it goes for a replacement alone.
+            None if is_failback(task) => replaced && left.is_negative() && !binding.spec.clusters.is_empty(),
             None => replaced || left.is_negative(),
         };
         if over {
@@ -69,9 +76,9 @@ pub fn assess(binding: &ResourceBinding, timeout: SignedDuration, now: Timestamp
 }
 
 impl Assessment {
-    /// A task that a person holds, or is to end, waits for no time.
+    /// A task that a person holds, or is to end, waits for no time; one of a failback for none once it has settled.
     fn wait(&mut self, task: &GracefulEvictionTask, left: SignedDuration) {
-        if task.suppress_deletion.is_none() {
+        if task.suppress_deletion.is_none() && !(is_failback(task) && left.is_negative()) {
             let left = left.max(NEXT_SECOND);
             self.look_again = Some(self.look_again.map_or(left, |earlier| earlier.min(left)));
         }
@@ -79,11 +86,14 @@ impl Assessment {
 }
 
 fn period(task: &GracefulEvictionTask, timeout: SignedDuration) -> SignedDuration {
+    if is_failback(task) {
+        return SETTLED;
+    }
     task.grace_period_seconds.map_or(timeout, |seconds| SignedDuration::from_secs(i64::from(seconds)))
 }
 
 /// Whether the scheduler has seen the binding as it is now, and all that it chose is healthy.
-fn is_replaced(binding: &ResourceBinding) -> bool {
+pub fn is_replaced(binding: &ResourceBinding) -> bool {
     let (seen, status) = (binding.status.scheduler_observed_generation, &binding.status.aggregated_status);
     let healthy = |cluster: &str| {
         let item = status.iter().find(|item| item.cluster_name == cluster);

@@ -36,7 +36,7 @@ pub struct Rules {
 
 /// What comes of a look at a binding.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Look {
+pub struct FailoverDecision {
     /// The binding as it is to be written; none where nothing changes.
     pub wanted: Option<Box<ResourceBinding>>,
     /// The clusters that it leaves.
@@ -72,15 +72,23 @@ pub fn watches<'a>(
 }
 
 /// Looks at a binding, whatever brought it.
-pub fn look(binding: &ResourceBinding, interpreter: &dyn Interpreter, rules: Rules, now: Timestamp) -> Look {
+pub fn look(
+    binding: &ResourceBinding,
+    interpreter: &dyn Interpreter,
+    rules: Rules,
+    now: Timestamp,
+) -> FailoverDecision {
     let before = unhealthy_since(binding);
     let Some(failover) = watches(binding, interpreter) else {
-        return Look { wanted: noted(binding.clone(), binding, &BTreeMap::new()), ..Look::default() };
+        return FailoverDecision {
+            wanted: noted(binding.clone(), binding, &BTreeMap::new()),
+            ..FailoverDecision::default()
+        };
     };
     let since = since(binding, before, now);
     let tolerated = failover.decision_conditions.toleration_seconds.unwrap_or(TOLERATED_SECONDS);
     let tolerated = SignedDuration::from_secs(i64::from(tolerated));
-    let (mut look, mut after, mut kept) = (Look::default(), binding.clone(), since.clone());
+    let (mut look, mut after, mut kept) = (FailoverDecision::default(), binding.clone(), since.clone());
     for (cluster, begun) in since.iter().filter(|(cluster, _)| is_unhealthy(binding, cluster)) {
         let left = tolerated - now.duration_since(*begun);
         if !left.is_negative() {
@@ -95,7 +103,11 @@ pub fn look(binding: &ResourceBinding, interpreter: &dyn Interpreter, rules: Rul
             }
             Err(error) => {
                 let wanted = noted(binding.clone(), binding, &since);
-                return Look { wanted, refused: Some((cluster.clone(), error)), ..Look::default() };
+                return FailoverDecision {
+                    wanted,
+                    refused: Some((cluster.clone(), error)),
+                    ..FailoverDecision::default()
+                };
             }
         }
     }
@@ -103,7 +115,7 @@ pub fn look(binding: &ResourceBinding, interpreter: &dyn Interpreter, rules: Rul
     look
 }
 
-impl Look {
+impl FailoverDecision {
     fn wait(&mut self, left: SignedDuration) {
         let left = left.max(NEXT_SECOND);
         self.look_again = Some(self.look_again.map_or(left, |earlier| earlier.min(left)));

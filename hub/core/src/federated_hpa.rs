@@ -15,12 +15,12 @@
 //! What is not known scales nothing down: a cluster that does not answer may be the one that is busy. Replicas that found no room are not
 //! followed by more of them.
 
+mod conditions;
 pub mod facts;
 mod fleet;
 mod history;
 pub mod pace;
 mod proposal;
-mod said;
 mod selector;
 mod usage;
 
@@ -31,11 +31,11 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerStatus, MetricSta
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::federated_hpa::{FederatedHPA, FederatedHPASpec};
 
-pub use self::fleet::{Answers, Gathered, Placed, Told, gather};
+pub use self::conditions::Said;
+pub use self::fleet::{Answers, ClusterMetrics, Gathered, Placed, gather};
 pub use self::history::History;
-use self::pace::{Held, Pace, Paced};
+use self::pace::{LimitedBy, Pace, Paced};
 pub use self::proposal::{Proposal, propose};
-pub use self::said::Said;
 pub use self::selector::selector;
 use crate::seconds;
 
@@ -66,7 +66,7 @@ pub struct Decision {
 
 /// One look at a target.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
+pub struct ScaleInputs<'a> {
     /// The object.
     pub hpa: &'a FederatedHPA,
     /// Replicas of the target.
@@ -105,16 +105,18 @@ pub fn without_measuring(spec: &FederatedHPASpec, current: i32) -> Option<Decisi
         return Some(Decision::stays(current, vec![Said::active(false, "ScalingDisabled", words)]));
     }
     let (replicas, held, why) = match current {
-        above if above > most => (most, Held::Most, "Current number of replicas above Spec.MaxReplicas"),
-        below if below < least => (least, Held::Least, "Current number of replicas below Spec.MinReplicas"),
+        above if above > most => (most, LimitedBy::Most, "Current number of replicas above Spec.MaxReplicas"),
+        below if below < least => {
+            (least, LimitedBy::Least, "Current number of replicas below Spec.MinReplicas")
+        }
         _ => return None,
     };
     Some(Decision { why: why.to_owned(), ..Decision::stays(replicas, vec![held.said()]) })
 }
 
 /// Decides by what was measured.
-pub fn decide(look: Look<'_>, gathered: &Gathered) -> Decision {
-    let Look { hpa, current, history, now } = look;
+pub fn decide(look: ScaleInputs<'_>, gathered: &Gathered) -> Decision {
+    let ScaleInputs { hpa, current, history, now } = look;
     let spec = &hpa.spec;
     if let Some(decided) = without_measuring(spec, current) {
         return decided;
@@ -180,7 +182,7 @@ fn measured(gathered: &Gathered) -> Said {
 }
 
 /// What is remembered of a look.
-pub fn remember(history: &mut History, look: Look<'_>, decision: &Decision) {
+pub fn remember(history: &mut History, look: ScaleInputs<'_>, decision: &Decision) {
     if let Some(recommended) = decision.recommended {
         let window = pace::memory(look.hpa.spec.behavior.as_ref());
         history.recommended(recommended, window, look.now);
@@ -188,18 +190,18 @@ pub fn remember(history: &mut History, look: Look<'_>, decision: &Decision) {
 }
 
 /// What is remembered where the target was scaled.
-pub fn remember_scaled(history: &mut History, look: Look<'_>, to: i32) {
+pub fn remember_scaled(history: &mut History, look: ScaleInputs<'_>, to: i32) {
     let period = pace::longest_period(look.hpa.spec.behavior.as_ref());
     history.scaled(look.current, to, period, look.now);
 }
 
 /// The status once it was tried to carry a decision out, and remembered; an error says why the target could not be scaled.
 pub fn status(
-    look: Look<'_>,
+    look: ScaleInputs<'_>,
     decision: &Decision,
     came: &Result<(), String>,
 ) -> HorizontalPodAutoscalerStatus {
-    let Look { hpa, current, history, now } = look;
+    let ScaleInputs { hpa, current, history, now } = look;
     let changes = decision.replicas != current;
     let mut said = decision.said.clone();
     if let Some(able) = carried_out(decision, changes, came) {
@@ -236,7 +238,7 @@ fn carried_out(decision: &Decision, changes: bool, came: &Result<(), String>) ->
 pub fn saying(hpa: &FederatedHPA, said: &[Said], now: Timestamp) -> HorizontalPodAutoscalerStatus {
     let mut status = hpa.status.clone();
     let before = status.conditions.take().unwrap_or_default();
-    status.conditions = Some(said::say(&before, said, now));
+    status.conditions = Some(conditions::say(&before, said, now));
     status.observed_generation = hpa.metadata.generation;
     status
 }

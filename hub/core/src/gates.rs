@@ -76,7 +76,7 @@ const ROWS: [Row; 17] = [
 ];
 
 /// The gates that this hub looks at. Who acts on a further one enters it here.
-const ACTED_ON: [Gate; 8] = [
+const ACTED_ON: [Gate; 9] = [
     Gate::Failover,
     Gate::GracefulEviction,
     Gate::PropagateDeps,
@@ -85,6 +85,7 @@ const ACTED_ON: [Gate; 8] = [
     Gate::WorkloadAffinity,
     Gate::FederatedQuotaEnforcement,
     Gate::SchedulingOvercommitProtection,
+    Gate::MultiplePodTemplatesScheduling,
 ];
 
 /// Which gates are on.

@@ -9,6 +9,8 @@
 //! binding + template   ── binding ───▶ one Work per cluster (overrides inside)
 //! what a template needs ─ dependencies ▶ attached bindings, required by its own
 //! Works' statuses      ── status ────▶ binding.status, template.status
+//! a key that asks       ── registration ▶ a name, a wait or a refusal
+//! what only a site has  ── orphans ───▶ what stands on its Cluster until a person decides
 //! agents' contact      ── cluster ───▶ Ready, taints
 //! conditions + policies ─ taint_policy ▶ taints; remedy ▶ actions
 //! taints, unhealthiness ─ eviction, failover ▶ tasks by which a binding leaves clusters; failback ▶ and returns
@@ -36,10 +38,12 @@ pub mod federated_hpa;
 pub mod gates;
 pub mod hpa_scale_target;
 pub mod namespace;
+pub mod orphans;
 pub mod overrides;
 pub mod placement_review;
 pub mod quota;
 pub mod rebalancer;
+pub mod registration;
 pub mod remedy;
 pub mod safe_deletes;
 pub mod scheduler;

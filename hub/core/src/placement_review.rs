@@ -4,6 +4,8 @@
 //! In: a template, all that detector, scheduler and overrides look at, and what is to be different from how it is. Out: what each of them says.
 
 use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use k8s_openapi::api::core::v1::Taint;
 use karmada_api::binding::ResourceBinding;
@@ -50,11 +52,11 @@ pub struct Input<'a, P, C, O> {
 #[serde(rename_all = "camelCase", default)]
 pub struct WhatIf {
     /// Clusters that are not there.
-    pub removed_clusters: Vec<String>,
+    pub removed_clusters: BTreeSet<String>,
     /// Taints that clusters have beside their own.
     pub taints: Vec<ClusterTaint>,
     /// Clusters without room for more.
-    pub full_clusters: Vec<String>,
+    pub full_clusters: BTreeSet<String>,
 }
 
 /// A taint more of a cluster.
@@ -95,12 +97,15 @@ impl Review {
 impl WhatIf {
     /// The clusters as they would be.
     pub fn apply<C: Borrow<Cluster>>(&self, clusters: &[C]) -> Vec<Cluster> {
-        let stays = |cluster: &&Cluster| !self.removed_clusters.iter().any(|name| name == cluster.name());
+        let mut taints: BTreeMap<&str, Vec<Taint>> = BTreeMap::new();
+        for taint in &self.taints {
+            taints.entry(&taint.cluster).or_default().push(taint.taint.clone());
+        }
+        let stays = |cluster: &&Cluster| !self.removed_clusters.contains(cluster.name());
         let changed = |cluster: &Cluster| {
             let mut cluster = cluster.clone();
-            let of_it = self.taints.iter().filter(|taint| taint.cluster == cluster.name());
-            let taints: Vec<Taint> = of_it.map(|taint| taint.taint.clone()).collect();
-            cluster.spec.taints.extend(taints);
+            let more = taints.get(cluster.name()).into_iter().flatten().cloned().collect::<Vec<_>>();
+            cluster.spec.taints.extend(more);
             cluster
         };
         clusters.iter().map(Borrow::borrow).filter(stays).map(changed).collect()
@@ -108,10 +113,10 @@ impl WhatIf {
 
     /// Names in it that no cluster has.
     pub fn unknown<C: Borrow<Cluster>>(&self, clusters: &[C]) -> Vec<&str> {
+        let there: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.borrow().name()).collect();
         let tainted = self.taints.iter().map(|taint| &taint.cluster);
         let named = self.removed_clusters.iter().chain(&self.full_clusters).chain(tainted);
-        let exists = |name: &str| clusters.iter().any(|cluster| cluster.borrow().name() == name);
-        named.map(String::as_str).filter(|name| !exists(name)).collect()
+        named.map(String::as_str).filter(|name| !there.contains(name)).collect()
     }
 }
 
@@ -172,10 +177,40 @@ where
         interpreter: input.reading.interpreter,
         injects_state: input.injects_state,
     };
-    let most = (MOST_TEXT / input.template.to_string().len().max(1)).max(1);
-    let works: Vec<ClusterWork> = binding::works(&rendered).take(most).collect();
+    let works = bounded(binding::works(&rendered));
     let left_out = target_clusters(&placed).len().saturating_sub(works.len());
     Review { policy: by, message, works, left_out, decision: Some(decision) }
+}
+
+/// As many Works, from the first, as have [`MOST_TEXT`] together as they are made: an override may make much of a small template.
+fn bounded(works: impl Iterator<Item = ClusterWork>) -> Vec<ClusterWork> {
+    let mut text = Counted(0);
+    let mut taken = Vec::new();
+    for work in works {
+        if let Ok(made) = &work.work {
+            // It fails in nothing: what counts takes all.
+            let _ = serde_json::to_writer(&mut text, made);
+        }
+        taken.push(work);
+        if text.0 >= MOST_TEXT {
+            break;
+        }
+    }
+    taken
+}
+
+/// Counts what is written.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(text.len());
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The binding as the detector would leave it.

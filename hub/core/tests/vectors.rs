@@ -15,7 +15,7 @@ use karmada_api::strings::DEFAULT_SCHEDULER;
 use karmada_core::detector::{self, Rank, Subject};
 use karmada_core::overrides;
 use karmada_core::scheduler::division::{self, Candidate, Division, DivisionError, Mode};
-use karmada_core::scheduler::queue::{Limits, SchedulingQueue};
+use karmada_core::scheduler::queue::{QueueTimes, SchedulingQueue};
 use karmada_core::scheduler::trigger::{Cause, Trigger};
 use karmada_core::scheduler::{estimate, filter, trigger, webster};
 use recorded::{Differences, Verdict, compare};
@@ -382,7 +382,8 @@ fn recorded_queue() {
     recorded::run("queue.json", &[(2, "no wait is longer than the longest, the first neither")], |case| {
         if case["kind"] == "backoff" {
             let millis = |key: &str| Duration::from_millis(case[key].as_u64().unwrap());
-            let limits = Limits { base: millis("initialMs"), longest: millis("maxMs"), ..Limits::KARMADA };
+            let limits =
+                QueueTimes { base: millis("initialMs"), longest: millis("maxMs"), ..QueueTimes::KARMADA };
             let tries = case["attemptsToMs"].as_array().unwrap().iter();
             let waits: Vec<_> = tries
                 .map(|pair| u32::try_from(pair[0].as_u64().unwrap()).unwrap())
@@ -391,7 +392,8 @@ fn recorded_queue() {
             return compare(&case["attemptsToMs"], &json!(waits));
         }
         let looks = (case["running"] == true).then_some([Duration::ZERO; 2]);
-        let mut queue = Queue { queue: SchedulingQueue::new(Limits::KARMADA), now: Duration::ZERO, looks };
+        let mut queue =
+            Queue { queue: SchedulingQueue::new(QueueTimes::KARMADA), now: Duration::ZERO, looks };
         for op in case["ops"].as_array().unwrap() {
             let at = Duration::from_millis(op["at"].as_u64().unwrap());
             queue.pass(at);

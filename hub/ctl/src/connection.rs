@@ -301,7 +301,7 @@ fn authority(config: &Kubeconfig, cluster: &str) -> Result<Option<String>> {
 }
 
 #[cfg(test)]
-mod hostile;
+mod hostile_tests;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,7 +45,7 @@ impl Rules {
 
 /// A look at the metadata of a changed object.
 #[derive(Clone, Copy, Debug)]
-pub enum Look {
+pub enum MetadataCheck {
     /// As if the object were new.
     New,
     /// Against what is stored.
@@ -134,7 +134,7 @@ pub struct KindRow {
     /// Whether finalizers are Kubernetes' own, or have a domain: so in kinds that are judged by the rules of the core group.
     pub standard_finalizers: bool,
     /// How the kind's rules look at the metadata of a changed object, and how often, after those of all kinds did.
-    pub looks: &'static [Look],
+    pub metadata_checks: &'static [MetadataCheck],
     /// Whether an update is judged by the rules of a create too, besides its own, which hold those again.
     pub judged_twice: bool,
     /// The kind's own rules.
@@ -219,7 +219,7 @@ impl KindRow {
         pod_template: None,
         name: NameRule::Subdomain,
         standard_finalizers: true,
-        looks: &[Look::Changed],
+        metadata_checks: &[MetadataCheck::Changed],
         judged_twice: false,
         rules: Rules::None,
         parts: &[],

@@ -17,13 +17,13 @@ use karmada_proto::v1::{
 };
 use karmada_proto::{frame, quoted};
 
-use crate::clones;
-use crate::door::Door;
+use crate::cloned_identity;
 use crate::gateway::Gateway;
-use crate::links::Way;
-use crate::ports::{Batch, ClusterLife, HeldDeletes, Occurrence, PortError, Position, Told};
+use crate::ports::{Batch, ClusterLife, CursorOrigin, HeldDeletes, Occurrence, PortError, Position};
 use crate::session::{Holding, Opening, Session};
 use crate::session_admission::{self, close};
+use crate::session_handle::SessionHandle;
+use crate::shared_fleet::Way;
 use crate::stream::SessionStream;
 
 /// Who calls, as far as the transport has proved it.
@@ -109,7 +109,7 @@ where
     let hello = hello(gateway, &mut inbound).await?;
     let protocol = session_admission::check(&cluster, &hello)?;
     gateway.paced(&cluster)?;
-    clones::refuse(gateway, &cluster, &hello).await?;
+    cloned_identity::refuse(gateway, &cluster, &hello).await?;
     let uid = gateway.ports.registrar.uid_of(&cluster);
     let whose = ClusterLife { cluster: &cluster, uid: &uid };
     let (position, resume) = position(gateway, whose, &hello).await?;
@@ -124,19 +124,19 @@ where
     // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
     authorized(gateway, peer, &cluster).await?;
     let (hub_clock_ms, now) = (gateway.wall_ms(), gateway.now());
-    let door = Arc::new(Door::new(&cluster, session_seq, &hello.boot_id, peer));
+    let handle = Arc::new(SessionHandle::new(&cluster, session_seq, &hello.boot_id, peer));
     let way = Way { transport: caller.transport, address: caller.from, epoch };
-    if !gateway.links.enter(&door, &hello, way) {
+    if !gateway.fleet.enter(&handle, &hello, way) {
         return Err(session_admission::busy("a newer session of this cluster is there".into()));
     }
     // ... and once it can be found: who is shut out from now on is closed there.
     if let Err(close) = authorized(gateway, peer, &cluster).await {
-        gateway.links.leave(&door);
+        gateway.fleet.leave(&handle);
         return Err(close);
     }
     // A new epoch that began meanwhile called those that it found: this one was not there yet.
     if gateway.ports.sessions.position().await.map_err(busy)?.epoch != epoch {
-        gateway.links.leave(&door);
+        gateway.fleet.leave(&handle);
         return Err(session_admission::busy("the hub entered a new epoch".into()));
     }
     let opening = Opening {
@@ -148,7 +148,7 @@ where
         resumed: resume.filter(|_| !feed.full_listing),
         of_our_history: resume.is_some(),
         holds_deletes,
-        retry_hint: session_admission::retry_hint(gateway.links.sessions(), gateway.options.accept_rate),
+        retry_hint: session_admission::retry_hint(gateway.fleet.sessions(), gateway.options.accept_rate),
         hub_clock_ms,
         trust_revision: gateway.ports.registrar.trust_revision(),
     };
@@ -157,7 +157,7 @@ where
     let told = Content::try_from(&*hello.cluster_digest).ok();
     let ends = now.saturating_add(life_left(peer, hub_clock_ms));
     let session = Session::open(hello, &opening, &gateway.options, now).until(ends);
-    let stream = SessionStream::new(gateway.clone(), door, session, inbound, feed);
+    let stream = SessionStream::new(gateway.clone(), handle, session, inbound, feed);
     let mut stream = stream.heard_by(caller.pulse.clone());
     stream.let_go(now);
     stream.tells_documents(now);
@@ -232,7 +232,7 @@ async fn holds_deletes(
 /// What the agent was ever told that is not of the history that the hub has.
 fn other_lives(gateway: &Gateway, whose: ClusterLife<'_>, hello: &Hello) -> Vec<Seen> {
     let told = |life: &Seen| gateway.ports.sessions.told(whose, life.timeline, life.revision);
-    session_admission::lives(hello).filter(|life| told(life) == Told::InAnotherLife).collect()
+    session_admission::lives(hello).filter(|life| told(life) == CursorOrigin::InAnotherLife).collect()
 }
 
 /// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
@@ -254,7 +254,7 @@ async fn position(
                 "an agent names an epoch without proof: it is listed everything in this one"
             );
         }
-        let is_ours = sessions.told(whose, hello.timeline, hello.cursor) == Told::ThisCluster
+        let is_ours = sessions.told(whose, hello.timeline, hello.cursor) == CursorOrigin::ThisCluster
             && other_lives(gateway, whose, hello).is_empty();
         return Ok((position, session_admission::resume(hello, position.epoch, is_ours)));
     }

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use self::grades::Grades;
 use self::reported::Reported;
-pub use self::reported::{AGAIN, Verdict};
+pub use self::reported::{AGAIN, StatusVerdict};
 use crate::ports::Batch;
 use crate::sources::Moment;
 
@@ -55,7 +55,7 @@ pub enum Wake {
 pub struct Newcomer<D> {
     /// Its number: a newer one has a higher.
     pub seq: u64,
-    /// Of the agent's process.
+    /// The boot id of the agent's process.
     pub boot_id: String,
     /// For display.
     pub agent_version: String,
@@ -70,7 +70,7 @@ pub struct Newcomer<D> {
     /// The agent's clock less the hub's, in milliseconds.
     pub clock_offset_ms: i64,
     /// How it is reached.
-    pub door: D,
+    pub handle: D,
 }
 
 /// What a session tells of itself while it runs.
@@ -110,11 +110,11 @@ pub struct Hold {
 }
 
 /// What was found of each Work of a cluster.
-pub type Looks = BTreeMap<Arc<str>, Look>;
+pub type Looks = BTreeMap<Arc<str>, WorkLook>;
 
 /// What was found of a Work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct WorkLook {
     /// The revision that was looked at.
     pub revision: u64,
     /// Since when it is pending, if it is.
@@ -200,7 +200,7 @@ pub struct ClusterLink {
 pub struct SessionView {
     /// Its number.
     pub seq: u64,
-    /// Of the agent's process.
+    /// The boot id of the agent's process.
     pub boot_id: String,
     /// For display.
     pub agent_version: String,
@@ -287,7 +287,7 @@ impl<D: Clone> Fleet<D> {
         link.certificate_ends = Some(new.certificate_ends);
         let session = Session { new, since: now.wall, progress, stands: false };
         let before = link.session.replace(session);
-        Entry::Entered(before.map(|before| before.new.door))
+        Entry::Entered(before.map(|before| before.new.handle))
     }
 
     /// The session ended. `None` where it was not the current one.
@@ -363,19 +363,19 @@ impl<D: Clone> Fleet<D> {
     }
 
     /// How the session of `cluster` is reached.
-    pub fn door(&self, cluster: &str) -> Option<D> {
-        Some(self.links.get(cluster)?.session.as_ref()?.new.door.clone())
+    pub fn handle(&self, cluster: &str) -> Option<D> {
+        Some(self.links.get(cluster)?.session.as_ref()?.new.handle.clone())
     }
 
     /// How each live session is reached, by cluster.
-    pub fn doors(&self) -> Vec<D> {
-        self.live().map(|session| session.new.door.clone()).collect()
+    pub fn handles(&self) -> Vec<D> {
+        self.live().map(|session| session.new.handle.clone()).collect()
     }
 
     /// Those that have been silent for so long after their death that nobody looks at their clock.
     pub fn dead(&self, now: Duration, grace: Duration) -> Vec<D> {
         let dead = self.live().filter(|session| now > session.progress.dead_at.saturating_add(grace));
-        dead.map(|session| session.new.door.clone()).collect()
+        dead.map(|session| session.new.handle.clone()).collect()
     }
 
     /// Live sessions.
@@ -419,9 +419,9 @@ impl<D: Clone> Fleet<D> {
     }
 
     /// Whether the Cluster, which is now `live`, says what its agent said last.
-    pub fn verdict(&mut self, cluster: &str, live: &Value, now: Timestamp) -> Verdict {
+    pub fn verdict(&mut self, cluster: &str, live: &Value, now: Timestamp) -> StatusVerdict {
         let reported = self.links.get_mut(cluster).and_then(|link| link.reported.as_mut());
-        reported.map_or(Verdict::Right, |reported| reported.verdict(live, now))
+        reported.map_or(StatusVerdict::Right, |reported| reported.verdict(live, now))
     }
 
     /// Whether the agent is to be told that it counts by `wanted`, where agents begin with `standard`; both are digests.

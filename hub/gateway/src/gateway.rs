@@ -1,7 +1,7 @@
 //! All sessions of one hub: what is done to them from outside.
 //!
 //! In: what the hub wants of its agents (to leave, to report again, to trust other CAs), and identities that are looked at anew. Out:
-//! orders to sessions, by their doors; sessions that are ended.
+//! orders to sessions, by their handles; sessions that are ended.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +15,14 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::door::Door;
-use crate::links::Links;
+use crate::awaited_tunnels::AwaitedTunnels;
 use crate::options::Options;
 use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
 use crate::rate::{Buckets, LineBudget, Rate};
 use crate::session::{Control, Document};
 use crate::session_admission;
-use crate::tunnels::Tunnels;
+use crate::session_handle::SessionHandle;
+use crate::shared_fleet::SharedFleet;
 
 /// Refusals that are logged: what strangers cause must not fill a disk.
 const REFUSALS_LOGGED: Rate = Rate { per_minute: 60.0, burst: 20.0 };
@@ -33,12 +33,12 @@ const PACED: usize = 100_000;
 pub struct Gateway {
     pub(crate) ports: Ports,
     pub(crate) options: Options,
-    pub(crate) links: Arc<Links>,
+    pub(crate) fleet: Arc<SharedFleet>,
     /// What all sessions together may have unpacked at once, in KiB.
     pub(crate) unpacked: Semaphore,
     /// The newest epoch that everybody was called into.
     entered: AtomicU64,
-    pub(crate) tunnels: Tunnels,
+    pub(crate) tunnels: AwaitedTunnels,
     /// The documents that agents are told, by table.
     documents: Mutex<BTreeMap<i32, Arc<Document>>>,
     refusals: Mutex<LineBudget>,
@@ -50,20 +50,20 @@ pub struct Gateway {
 
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gateway").field("sessions", &self.links.sessions()).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("sessions", &self.fleet.sessions()).finish_non_exhaustive()
     }
 }
 
 impl Gateway {
-    /// A gateway without sessions, which keeps what it knows of them in `links`. Must be called within a tokio runtime.
-    pub fn new(ports: Ports, links: Arc<Links>, options: Options) -> Arc<Self> {
+    /// A gateway without sessions, which keeps what it knows of them in `fleet`. Must be called within a tokio runtime.
+    pub fn new(ports: Ports, fleet: Arc<SharedFleet>, options: Options) -> Arc<Self> {
         let gateway = Arc::new(Self {
             unpacked: Semaphore::new(options.unpacked_kib as usize),
             ports,
             options,
-            links,
+            fleet,
             entered: AtomicU64::new(0),
-            tunnels: Tunnels::default(),
+            tunnels: AwaitedTunnels::default(),
             documents: Mutex::default(),
             refusals: Mutex::new(LineBudget::new(REFUSALS_LOGGED)),
             beginnings: Mutex::new(Buckets::new(PACED)),
@@ -75,14 +75,14 @@ impl Gateway {
 
     /// Takes sessions out whose agent is dead and whose stream cannot say so.
     fn bury(&self) {
-        for door in self.links.dead(self.options.sweep) {
-            if self.links.leave(&door) {
+        for handle in self.fleet.dead(self.options.sweep) {
+            if self.fleet.leave(&handle) {
                 // Should it come to life again, it must not believe that it is still connected.
                 let message = "given up: nothing was heard, or taken, for too long".to_owned();
                 let again =
                     session_admission::close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message);
-                door.order(Control::Close(again));
-                tracing::info!(cluster = door.cluster, "a session that takes nothing is given up");
+                handle.order(Control::Close(again));
+                tracing::info!(cluster = handle.cluster, "a session that takes nothing is given up");
             }
         }
     }
@@ -91,53 +91,55 @@ impl Gateway {
     /// the clock may have been set since.
     fn expire(&self) {
         let now = self.wall_ms();
-        for door in self.links.doors().iter().filter(|door| door.peer.not_after.as_millisecond() <= now) {
-            self.end(door, session_admission::expired());
+        for handle in
+            self.fleet.handles().iter().filter(|handle| handle.peer.not_after.as_millisecond() <= now)
+        {
+            self.end(handle, session_admission::expired());
         }
     }
 
     /// Ends the session of `cluster` where whoever it belongs to is refused now: it counts for nothing from here on, and its
     /// stream is closed. True where it was ended.
     pub async fn review(&self, cluster: &str) -> bool {
-        let Some(door) = self.links.door(cluster) else { return false };
-        match self.ports.registrar.authorize_session(&door.peer).await {
+        let Some(handle) = self.fleet.handle(cluster) else { return false };
+        match self.ports.registrar.authorize_session(&handle.peer).await {
             Ok(_) | Err(SessionRefusal::Unavailable(_)) => false,
             Err(refused) => {
-                self.end(&door, session_admission::refused(&refused));
+                self.end(&handle, session_admission::refused(&refused));
                 true
             }
         }
     }
 
     /// Takes a session out, so that nothing it says counts any more, and has its stream closed.
-    pub(crate) fn end(&self, door: &Door, close: Close) {
+    pub(crate) fn end(&self, handle: &SessionHandle, close: Close) {
         self.ports.registrar.note(&Occurrence {
             verb: "disconnect",
-            user: Some(&door.peer.common_name),
-            cluster: &door.cluster,
+            user: Some(&handle.peer.common_name),
+            cluster: &handle.cluster,
             from: None,
             refused: Some(&close.message),
             pending: false,
         });
-        tracing::info!(cluster = door.cluster, why = close.message, "a session was ended");
-        self.links.leave(door);
-        door.order(Control::Close(close));
+        tracing::info!(cluster = handle.cluster, why = close.message, "a session was ended");
+        self.fleet.leave(handle);
+        handle.order(Control::Close(close));
     }
 
-    /// What is known of sessions and links.
-    pub fn links(&self) -> &Arc<Links> {
-        &self.links
+    /// What is known of the fleet: its sessions and links.
+    pub fn fleet(&self) -> &Arc<SharedFleet> {
+        &self.fleet
     }
 
     /// Closes the sessions of peers that are not to stay as they are; they may come back at once, spread. How many they were.
     pub fn send_away(&self, goes: impl Fn(&PeerIdentity) -> bool) -> usize {
-        let all = self.links.doors();
-        let going: Vec<_> = all.iter().filter(|door| goes(&door.peer)).collect();
-        for door in &going {
+        let all = self.fleet.handles();
+        let going: Vec<_> = all.iter().filter(|handle| goes(&handle.peer)).collect();
+        for handle in &going {
             let message = "the CA of the agent's certificate is not trusted any more".to_owned();
             let after = session_admission::spread(self.random(), going.len(), self.options.accept_rate);
             let again = session_admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
-            self.end(door, again);
+            self.end(handle, again);
         }
         going.len()
     }
@@ -145,8 +147,8 @@ impl Gateway {
     /// Tells every agent which CAs are to be trusted now, so many a second as may also come: each asks for a new certificate then.
     pub async fn tell_trust(&self, revision: u64) {
         let mut pace = 0;
-        for door in self.links.doors() {
-            door.order(Control::Trust(revision));
+        for handle in self.fleet.handles() {
+            handle.order(Control::Trust(revision));
             pace += 1;
             if pace % self.options.accept_rate.max(1) == 0 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -158,12 +160,12 @@ impl Gateway {
     pub async fn tell(&self, document: Arc<Document>) {
         self.documents.lock().insert(document.table as i32, document.clone());
         let mut pace = 0;
-        for door in self.links.doors() {
+        for handle in self.fleet.handles() {
             // A newer one was told meanwhile, from the start.
             if self.documents.lock().get(&(document.table as i32)) != Some(&document) {
                 return;
             }
-            door.order(Control::Tell(document.clone()));
+            handle.order(Control::Tell(document.clone()));
             pace += 1;
             if pace % self.options.accept_rate.max(1) == 0 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -178,15 +180,15 @@ impl Gateway {
 
     /// Has the agent of `cluster` tell the cluster's status again. True where it is connected.
     pub fn ask_cluster_status(&self, cluster: &str) -> bool {
-        let Some(door) = self.links.door(cluster) else { return false };
-        door.order(Control::AskCluster);
+        let Some(handle) = self.fleet.handle(cluster) else { return false };
+        handle.order(Control::AskCluster);
         true
     }
 
     /// Has the agent of `cluster` count free nodes by these grades, JSON of `spec.resourceModels`. True where it is connected.
     pub fn count_by(&self, cluster: &str, models: Bytes) -> bool {
-        let Some(door) = self.links.door(cluster) else { return false };
-        door.order(Control::CountBy(models));
+        let Some(handle) = self.fleet.handle(cluster) else { return false };
+        handle.order(Control::CountBy(models));
         true
     }
 
@@ -196,32 +198,32 @@ impl Gateway {
         if !batch.is_of_this_history(&*self.ports.sessions, None) {
             return;
         }
-        self.links.confirmed(cluster, batch);
-        if let Some(door) = self.links.door(cluster) {
-            door.order(Control::ConfirmDeletes(batch));
+        self.fleet.confirmed(cluster, batch);
+        if let Some(handle) = self.fleet.handle(cluster) {
+            handle.order(Control::ConfirmDeletes(batch));
         }
     }
 
     /// Has the site of `cluster` let go of what it enforces and the hub knows nothing of: names, and whether their objects stay.
     /// Harmless where it did already.
     pub fn let_go(&self, cluster: &str, decided: Vec<(String, bool)>) {
-        if let Some(door) = self.links.door(cluster) {
+        if let Some(handle) = self.fleet.handle(cluster) {
             let is_orphan = |(key, _): &(String, bool)| !self.ports.works.holds(cluster, key);
-            door.order(Control::LetGo(decided.into_iter().filter(is_orphan).collect()));
+            handle.order(Control::LetGo(decided.into_iter().filter(is_orphan).collect()));
         }
     }
 
     /// Asks every agent to leave, spread over half of `within`, and returns once all have, or once `within` and a
     /// second for the last have passed. Stop accepting connections first: who leaves comes back at once.
     pub async fn drain(&self, within: Duration) {
-        let doors = self.links.doors();
-        for door in &doors {
+        let handles = self.fleet.handles();
+        for handle in &handles {
             // Drawn, so that two hubs that stop at once do not send their agents to a third in the same order.
             let after = (within / 2).mul_f64(self.random() as f64 / u64::MAX as f64);
-            door.order(Control::Drain(after));
+            handle.order(Control::Drain(after));
         }
         let until = self.now() + within + Duration::from_secs(1);
-        while self.links.sessions() > 0 && self.now() < until {
+        while self.fleet.sessions() > 0 && self.now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -231,12 +233,12 @@ impl Gateway {
         if self.entered.fetch_max(epoch, Ordering::AcqRel) >= epoch {
             return;
         }
-        let doors = self.links.doors();
-        for door in &doors {
+        let handles = self.fleet.handles();
+        for handle in &handles {
             let message = "the hub entered a new epoch".to_owned();
-            let after = session_admission::spread(self.random(), doors.len(), self.options.accept_rate);
+            let after = session_admission::spread(self.random(), handles.len(), self.options.accept_rate);
             let again = session_admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
-            door.order(Control::Close(again));
+            handle.order(Control::Close(again));
         }
     }
 
@@ -258,20 +260,20 @@ impl Gateway {
 
     /// Monotonic time, on the clock that a connection's bytes are timed by (`karmada_proto::pulse::Pulse`).
     pub fn now(&self) -> Duration {
-        self.links.sources().elapsed()
+        self.fleet.sources().elapsed()
     }
 
     /// What the hub's clock shows, milliseconds since 1970 UTC.
     pub(crate) fn wall_ms(&self) -> i64 {
-        self.links.sources().now().wall.as_millisecond()
+        self.fleet.sources().now().wall.as_millisecond()
     }
 
     pub(crate) fn instant(&self, at: Duration) -> Instant {
-        self.links.sources().instant(at)
+        self.fleet.sources().instant(at)
     }
 
     pub(crate) fn random(&self) -> u64 {
-        self.links.sources().random()
+        self.fleet.sources().random()
     }
 }
 

@@ -6,27 +6,26 @@
 //! out: Works to agents, reports to the hub's ports. Mount [`service::of`] on the hub's one port.
 //!
 //! - [`session`]: one agent's session as a pure state machine; [`stream`]: the shell around it.
-//! - [`fleet`]: what is known of every link and session, pure; [`links`]: the same, shared; [`door`]: how a session is reached.
-//! - [`router`]: which session a change is for; [`queue`], [`inbox`]: what waits to be sent, and to be written; [`wire`]: what of a Work
+//! - [`fleet`]: what is known of every link and session, pure; [`shared_fleet`]: the same, shared; [`session_handle`]: how a session is reached.
+//! - [`router`]: which session a change is for; [`queue`], [`inbox`]: what waits to be sent, and to be written; [`work_body`]: what of a Work
 //!   is sent.
 //! - [`admission`], [`connection`]: who becomes a session; [`gateway`]: what is done to sessions from outside.
-//! - [`asks`], [`asking`]: what an agent is asked, and who waits for its answer; [`tunnels`], [`dialling`]: requests to a member's API, by
+//! - [`pending_asks`], [`ask_agent`]: what an agent is asked, and who waits for its answer; [`awaited_tunnels`], [`open_tunnel`]: requests to a member's API, by
 //!   way of its agent.
 //! - [`join`], [`rate`]: how strangers become agents, and how often anybody may.
 //! - [`service`]: gRPC, which nothing else here knows; [`ports`]: what the hub implements; [`sources`]: time and randomness.
 
-mod asking;
-mod asks;
-mod clones;
+mod ask_agent;
+mod awaited_tunnels;
+mod cloned_identity;
 pub mod connection;
-mod dialling;
-mod door;
 pub mod fleet;
 mod gateway;
 pub mod inbox;
 pub mod join;
-pub mod links;
+mod open_tunnel;
 pub mod options;
+mod pending_asks;
 pub mod ports;
 pub mod queue;
 pub mod rate;
@@ -34,18 +33,19 @@ pub mod router;
 pub mod service;
 pub mod session;
 pub mod session_admission;
+mod session_handle;
+pub mod shared_fleet;
 pub mod sources;
 mod stream;
 #[cfg(test)]
 mod testing;
-mod tunnels;
-mod wire;
+mod work_body;
 
-pub use asking::AskError;
-pub use dialling::{OpenTunnel, TunnelError, TunnelGuard};
+pub use ask_agent::AskError;
 pub use gateway::Gateway;
-pub use links::Links;
+pub use open_tunnel::{OpenTunnel, TunnelError, TunnelGuard};
 pub use options::Options;
 pub use ports::Ports;
+pub use shared_fleet::SharedFleet;
 pub use sources::Sources;
-pub use wire::body_hash;
+pub use work_body::body_hash;

@@ -559,7 +559,7 @@ pub struct ClusterLife<'a> {
 
 /// Who was told the cursor that an agent names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum CursorOrigin {
     /// The agent of this very Cluster, in the history that the hub has.
     ThisCluster,
     /// In that history as well, but the agent of another Cluster, or of an earlier one of this name; or an earlier version of the hub did
@@ -595,7 +595,7 @@ pub trait SessionStore: Send + Sync + 'static {
     /// another's was.
     fn told_as(&self, timeline: u64, whose: ClusterLife<'_>) -> u64;
     /// Who was told `cursor` in the start that is named as `timeline`, seen from `whose` agent.
-    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told;
+    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin;
     /// The next session number of `cluster`, persisted: larger than any given before.
     async fn next_session(&self, cluster: &str) -> Result<u64, PortError>;
 }

@@ -12,7 +12,7 @@ mod digests;
 mod dispatch;
 mod documents;
 mod frames;
-mod line;
+mod liveness;
 mod withheld;
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use karmada_proto::credit::{Ledger, Purse};
+use karmada_proto::credit::{CreditWindow, SendCredit};
 use karmada_proto::digest::Seed;
 use karmada_proto::v1::{self, Close, CloseCode, RetryClass, Table, hub_frame};
 use karmada_proto::{ASK, CHUNK, FEATURES, cadence, frame};
@@ -30,7 +30,7 @@ use self::digests::Digests;
 use self::dispatch::Dispatch;
 pub use self::documents::Document;
 use self::documents::Documents;
-use self::line::{Line, Silence};
+use self::liveness::{Line, Silence};
 pub use self::withheld::Holding;
 use crate::fleet::Progress;
 use crate::inbox::{Inbox, Report};
@@ -52,9 +52,9 @@ pub enum Control {
     Probe,
     /// Ask the agent to leave after this long, and close it if it has not twice that long after.
     Drain(Duration),
-    /// A person let these deletes go out.
+    /// A person confirmed these deletes.
     ConfirmDeletes(Batch),
-    /// Have the agent let go of what the hub knows nothing of: names, and whether their objects stay.
+    /// Have the agent release these orphaned Works: their names, and whether their objects stay.
     LetGo(Vec<(String, bool)>),
     /// Ask the agent to tell the cluster's status again.
     AskCluster,
@@ -98,8 +98,8 @@ pub struct Session {
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
-    purse: Purse,
-    credit: Ledger,
+    purse: SendCredit,
+    credit: CreditWindow,
     refused: u64,
     inbox: Inbox,
     reports_held_until: Option<Duration>,
@@ -136,7 +136,7 @@ pub struct Opening {
     pub resumed: Option<u64>,
     /// Whether what the agent was told is all of this hub's history.
     pub of_our_history: bool,
-    /// Which deletes of listings wait for a person's word.
+    /// Which deletes of listings wait for a person to confirm them.
     pub holds_deletes: Option<Holding>,
     /// See [`crate::session_admission::retry_hint`].
     pub retry_hint: Duration,
@@ -149,8 +149,8 @@ pub struct Opening {
 impl Session {
     /// Opens a session for `hello` and queues the welcome.
     pub fn open(hello: v1::Hello, opening: &Opening, options: &Options, now: Duration) -> Self {
-        let credit = Ledger::new(options.status_window);
-        let mut purse = Purse::default();
+        let credit = CreditWindow::new(options.status_window);
+        let mut purse = SendCredit::default();
         purse.add(&hello.credit.unwrap_or_default());
         let welcome = v1::Welcome {
             protocol: opening.protocol,

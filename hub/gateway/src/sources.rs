@@ -25,7 +25,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Of these. Monotonic time begins now.
+    /// Of this clock and these draws. Monotonic time begins now.
     pub fn new(
         wall: impl Fn() -> Timestamp + Send + Sync + 'static,
         random: impl Fn() -> u64 + Send + Sync + 'static,

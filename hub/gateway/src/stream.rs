@@ -1,7 +1,7 @@
 //! The thin shell around a [`Session`]: one poll-style stream per agent, no task and no channel of its own, so
 //! that an idle agent costs little more than its connection.
 //!
-//! In: the agent's frames, by any stream of them; events of its Works; orders by its door. Out: frames to the agent, as often as
+//! In: the agent's frames, by any stream of them; events of its Works; orders by its handle. Out: frames to the agent, as often as
 //! whoever carries them polls for one: each poll moves what has come in into the session and what the session wants out.
 
 use std::pin::Pin;
@@ -20,12 +20,12 @@ use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, Table, agent_frame};
 use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
 
-use crate::door::Door;
 use crate::fleet::{Hold, Progress};
 use crate::gateway::Gateway;
 use crate::inbox::{Packed, Report};
 use crate::ports::{Occurrence, PortError, WorkEvent, WorkFeed};
 use crate::session::{Control, Effect, Session, wanted_root};
+use crate::session_handle::SessionHandle;
 
 /// Frames and events taken in one poll before something is sent.
 const BATCH: usize = 64;
@@ -69,7 +69,7 @@ fn weight(report: &Report) -> u32 {
 /// The frames to one agent, whose own come by `I`.
 pub(crate) struct SessionStream<I> {
     gateway: Arc<Gateway>,
-    door: Arc<Door>,
+    handle: Arc<SessionHandle>,
     session: Session,
     /// What was told of the session last.
     told: Progress,
@@ -93,7 +93,7 @@ where
 {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
-        door: Arc<Door>,
+        handle: Arc<SessionHandle>,
         session: Session,
         inbound: I,
         feed: WorkFeed,
@@ -103,7 +103,7 @@ where
         let writes = FuturesUnordered::new();
         Self {
             gateway,
-            door,
+            handle,
             session,
             told: Progress::default(),
             inbound,
@@ -127,12 +127,12 @@ where
     /// Takes what has come in. True where anything had.
     fn take_in(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let mut progress = false;
-        while let Some(control) = self.door.take_order() {
+        while let Some(control) = self.handle.take_order() {
             self.session.control(control, now);
             progress = true;
         }
         while self.session.listens()
-            && let Some(ask) = self.door.take_ask()
+            && let Some(ask) = self.handle.take_ask()
         {
             self.session.ask(ask);
             progress = true;
@@ -169,9 +169,9 @@ where
     fn frame(&mut self, frame: AgentFrame, now: Duration) {
         let works = &self.gateway.ports.works;
         match subject(&frame) {
-            Some(key) if !self.session.knows(key) && !works.holds(&self.door.cluster, key) => {
+            Some(key) if !self.session.knows(key) && !works.holds(&self.handle.cluster, key) => {
                 tracing::debug!(
-                    cluster = self.door.cluster,
+                    cluster = self.handle.cluster,
                     kind = frame.kind,
                     "a report of no Work of this cluster"
                 );
@@ -201,7 +201,7 @@ where
                         self.feed = Feed::Open(feed.events);
                     }
                     Poll::Ready(Err(error)) => {
-                        tracing::warn!(cluster = self.door.cluster, %error, "watching Works");
+                        tracing::warn!(cluster = self.handle.cluster, %error, "watching Works");
                         self.reopen(self.session.resume_point(), REOPEN);
                     }
                     Poll::Pending => break,
@@ -214,13 +214,13 @@ where
 
     fn reopen(&mut self, resume: Option<u64>, after: Duration) {
         let works = self.gateway.ports.works.clone();
-        let door = self.door.clone();
+        let handle = self.handle.clone();
         self.feed = Feed::Opening(
             async move {
                 if !after.is_zero() {
                     tokio::time::sleep(after).await;
                 }
-                works.watch(&door.cluster, resume).await
+                works.watch(&handle.cluster, resume).await
             }
             .boxed(),
         );
@@ -231,7 +231,7 @@ where
         while !self.writes.is_empty() {
             // Under the fence: what a replaced session has not handed to the store by now is never written.
             let writes = &mut self.writes;
-            let Some(polled) = self.door.unless_fenced(|| writes.poll_next_unpin(cx)) else {
+            let Some(polled) = self.handle.unless_fenced(|| writes.poll_next_unpin(cx)) else {
                 self.writes.clear();
                 break;
             };
@@ -244,7 +244,7 @@ where
                 Ok(()) => false,
                 Err(error) => {
                     let why = quoted(&error.message);
-                    tracing::debug!(cluster = self.door.cluster, %why, retriable = error.retriable, "writing a report");
+                    tracing::debug!(cluster = self.handle.cluster, %why, retriable = error.retriable, "writing a report");
                     if !error.retriable {
                         self.session.refuse(&why.to_string());
                     }
@@ -260,7 +260,7 @@ where
     /// What a person decided before of what this site has as orphans: asked when a session begins, as the word may have been given while the
     /// link was down, and when the agent names some.
     pub(crate) fn let_go(&mut self, now: Duration) {
-        let cluster = &self.door.cluster;
+        let cluster = &self.handle.cluster;
         let mut decided = self.gateway.ports.statuses.orphans_decided(cluster);
         decided.retain(|(key, _)| !self.gateway.ports.works.holds(cluster, key));
         self.session.control(Control::LetGo(decided), now);
@@ -283,7 +283,7 @@ where
         let mut progress = false;
         while let Some(effect) = self.session.next_effect() {
             // Who was taken out changes nothing any more, not even what is known of the link.
-            if self.gateway.links.is_current(&self.door) {
+            if self.gateway.fleet.is_current(&self.handle) {
                 self.effect(effect, now);
             }
             progress = true;
@@ -292,15 +292,15 @@ where
             && self.unpacked < self.gateway.options.session_unpacked_kib
         {
             let Some(report) = self.session.next_report(now) else { break };
-            let (gateway, door) = (self.gateway.clone(), self.door.clone());
+            let (gateway, handle) = (self.gateway.clone(), self.handle.clone());
             self.unpacked += weight(&report);
             self.writes.push(
                 async move {
                     // Who was taken out has nothing more to say.
-                    if !gateway.links.is_current(&door) {
+                    if !gateway.fleet.is_current(&handle) {
                         return (report, Ok(()));
                     }
-                    let outcome = write(&gateway, &door.cluster, report.clone()).await;
+                    let outcome = write(&gateway, &handle.cluster, report.clone()).await;
                     (report, outcome)
                 }
                 .boxed(),
@@ -310,18 +310,18 @@ where
         let tells = self.session.progress();
         if tells != self.told {
             self.told = tells;
-            self.gateway.links.progressed(&self.door, tells);
+            self.gateway.fleet.progressed(&self.handle, tells);
         }
         progress
     }
 
     fn effect(&mut self, effect: Effect, now: Duration) {
-        let cluster = &self.door.cluster;
+        let cluster = &self.handle.cluster;
         match effect {
-            Effect::Stands(is_late) => self.gateway.links.stands(&self.door, is_late),
+            Effect::Stands(is_late) => self.gateway.fleet.stands(&self.handle, is_late),
             Effect::Persisted(revision) => self.gateway.ports.statuses.persisted(cluster, revision),
             Effect::DeletesHeld(batch, count) => {
-                self.gateway.links.held(cluster, Hold { batch, deletes: count });
+                self.gateway.fleet.held(cluster, Hold { batch, deletes: count });
                 self.gateway.ports.statuses.deletes_held(cluster, batch, count);
             }
             Effect::Refused(what) => tracing::warn!(cluster, what, "a report was refused"),
@@ -340,7 +340,7 @@ where
                 self.session.sums(&Buckets::of(&seed, rows(&statuses)), now);
             }
             Effect::Answered(answer) => {
-                if !self.door.answered(answer) {
+                if !self.handle.answered(answer) {
                     tracing::debug!(cluster, "an answer that nobody waits for");
                 }
             }
@@ -352,7 +352,7 @@ where
 impl<I> SessionStream<I> {
     /// The root of the statuses as the hub has them now. Worked out anew only where a Work changed since.
     fn statuses_root(&mut self, seed: &Seed) -> Root {
-        let (cluster, port) = (&self.door.cluster, &self.gateway.ports.statuses);
+        let (cluster, port) = (&self.handle.cluster, &self.gateway.ports.statuses);
         let version = port.statuses_version(cluster);
         if let Some((known, root)) = self.statuses
             && version == Some(known)
@@ -369,11 +369,11 @@ impl<I> SessionStream<I> {
     fn renew(&mut self, csr: Bytes) {
         let refusal = if self.renewal.is_some() {
             "a certificate is being made already".to_owned()
-        } else if let Err(after) = self.gateway.may_renew(&self.door.cluster) {
+        } else if let Err(after) = self.gateway.may_renew(&self.handle.cluster) {
             format!("too many certificates were asked for: ask again in {} s", after.as_secs() + 1)
         } else {
-            let (gateway, door) = (self.gateway.clone(), self.door.clone());
-            self.renewal = Some(async move { renew(&gateway, &door, &csr).await }.boxed());
+            let (gateway, handle) = (self.gateway.clone(), self.handle.clone());
+            self.renewal = Some(async move { renew(&gateway, &handle, &csr).await }.boxed());
             return;
         };
         self.session.renewed(RenewReply { refusal, ..RenewReply::default() });
@@ -396,17 +396,17 @@ async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), P
         Report::Notice(notice) => sink.event(cluster, notice).await,
         Report::Orphans(keys) => sink.orphans(cluster, keys).await,
         Report::HoldEnds(held) => {
-            gateway.links.nothing_held(cluster);
+            gateway.fleet.nothing_held(cluster);
             gateway.ports.sessions.hold_ends(cluster, held).await
         }
     }
 }
 
 /// Signs a new certificate, for the session that is current and whose key holds.
-async fn renew(gateway: &Gateway, door: &Door, csr: &[u8]) -> RenewReply {
-    let peer = &door.peer;
+async fn renew(gateway: &Gateway, handle: &SessionHandle, csr: &[u8]) -> RenewReply {
+    let peer = &handle.peer;
     let note = |refused: Option<&str>| {
-        let (user, cluster) = (Some(peer.common_name.as_str()), door.cluster.as_str());
+        let (user, cluster) = (Some(peer.common_name.as_str()), handle.cluster.as_str());
         let said = Occurrence { verb: "renew", user, cluster, from: None, refused, pending: false };
         gateway.ports.registrar.note(&said);
     };
@@ -414,18 +414,18 @@ async fn renew(gateway: &Gateway, door: &Door, csr: &[u8]) -> RenewReply {
         note(Some(&refusal));
         RenewReply { refusal, ..RenewReply::default() }
     };
-    if !gateway.links.is_current(door) {
+    if !gateway.fleet.is_current(handle) {
         return refused("this session is not the cluster's any more".to_owned());
     }
     let request = match CertificateRequest::from_der(csr) {
         Ok(request) => request,
         Err(error) => return refused(error.to_string()),
     };
-    match gateway.ports.registrar.renew(&door.cluster, peer, request).await {
+    match gateway.ports.registrar.renew(&handle.cluster, peer, request).await {
         Ok(grant) => {
             note(None);
             if let Ok(new) = PeerIdentity::from_pem(&grant.certificate) {
-                gateway.links.renewed(door, new.not_after);
+                gateway.fleet.renewed(handle, new.not_after);
             }
             RenewReply {
                 certificate: grant.certificate,
@@ -446,7 +446,7 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<HubFrame>> {
         let this = self.get_mut();
-        this.door.waker.register(cx.waker());
+        this.handle.waker.register(cx.waker());
         loop {
             if this.over {
                 return Poll::Ready(None);
@@ -474,9 +474,9 @@ where
 
 impl<I> Drop for SessionStream<I> {
     fn drop(&mut self) {
-        self.gateway.links.leave(&self.door);
+        self.gateway.fleet.leave(&self.handle);
         // A newcomer that waits for a sign of life must not wait for a session that is gone.
-        self.door.heard.notify_waiters();
+        self.handle.heard.notify_waiters();
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) mod warnings;
 use std::sync::Arc;
 
 use karmada_cel::Compiling;
-use karmada_definitions::kind_row::{KindRow, Look};
+use karmada_definitions::kind_row::{KindRow, MetadataCheck};
 use karmada_schema::facts::judge;
 use karmada_schema::fields::{
     Errors, amount_shown, entries, immutable, invalid_each, is_empty, list, non_negative, only_name, text,
@@ -102,10 +102,10 @@ fn metadata_of_new(row: &KindRow, new: &Value) -> Vec<FieldError> {
 fn metadata_of_changed(row: &KindRow, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = validate_metadata(NameRule::PathSegment, new, None);
     errors.extend(validate_metadata(NameRule::PathSegment, new, Some(old)));
-    for look in row.looks {
-        errors.extend(match look {
-            Look::New => validate_metadata(row.name, new, None),
-            Look::Changed => validate_metadata(row.name, new, Some(old)),
+    for check in row.metadata_checks {
+        errors.extend(match check {
+            MetadataCheck::New => validate_metadata(row.name, new, None),
+            MetadataCheck::Changed => validate_metadata(row.name, new, Some(old)),
         });
         if row.standard_finalizers {
             metadata::standard_finalizers(new, &mut errors);

@@ -8,9 +8,9 @@
 //! is bounded in count, bytes and age, and whoever falls off it lists again.
 
 mod collection;
+mod event_ring;
 mod placed;
 mod published;
-mod ring;
 mod shard;
 mod unreadable;
 
@@ -20,12 +20,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 pub use collection::Collection;
+pub use event_ring::{Expired, Subscription};
 use karmada_definitions::resource::StorageId;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_store::{Event, Revision, Store, StoreError};
 use parking_lot::{Mutex, RwLock};
 pub use published::Published;
-pub use ring::{Expired, Subscription};
 pub use shard::{Listing, Shard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

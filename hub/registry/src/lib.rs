@@ -10,9 +10,9 @@ pub mod authorize;
 pub mod cache;
 pub mod crd;
 mod create;
-pub mod decode;
 mod delete;
-pub mod identity;
+pub mod field_validation;
+pub mod object_identity;
 pub mod prepare;
 pub mod reconciler;
 mod registry;
@@ -20,7 +20,7 @@ mod request;
 mod served;
 pub mod services;
 pub mod storage;
-mod unstored;
+mod unstored_admission;
 mod update;
 pub mod user;
 mod virtual_resource;
@@ -29,7 +29,7 @@ mod write_steps;
 
 pub use authorize::{Attributes, Authorize, Decision};
 pub use delete::Deleted;
-pub use identity::resource_version;
+pub use object_identity::resource_version;
 pub use registry::{Parts, Registry, Written};
 pub use request::{
     AdmissionRequest, DeleteOptions, FieldValidation, How, Operation, Orphaning, PatchShown, Preconditions,

@@ -17,7 +17,7 @@ use crate::registry::{Registry, Written, store_failed};
 use crate::request::WriteOptions;
 use crate::user::Origin;
 use crate::write_steps::{Encoded, Write};
-use crate::{decode, identity, storage};
+use crate::{field_validation, object_identity, storage};
 
 /// How often a change is tried against a newer object.
 const TRIES: usize = 16;
@@ -77,12 +77,12 @@ impl Registry {
                 if missing == Missing::Refused {
                     // What the body holds is read, and told, before it is known to be for nothing.
                     if let Ok(mut object) = change(None) {
-                        decode::decode(definition, &mut object, options)?;
+                        field_validation::decode(definition, &mut object, options)?;
                     }
                     return Err(Status::not_found(definition, &key.name));
                 }
                 let mut object = change(None)?;
-                identity::of_missing(definition, key, &object, options)?;
+                object_identity::of_missing(definition, key, &object, options)?;
                 self.may_create(definition, key, options)?;
                 // Only who creates by name is held to a version; here it is passed over.
                 meta::of(&mut object).remove("resourceVersion");
@@ -142,7 +142,7 @@ impl Registry {
             let object = self.view(definition, vec![object]).await?.remove(0);
             return Ok(Some(Written { object, created: false }));
         }
-        let goes = write.lets_go();
+        let goes = write.removes_last_finalizer();
         let Encoded { bytes, shown } = write.encode().await?;
         if options.dry_run {
             let object = storage::answer(definition, shown, &bytes, live.revision)?;

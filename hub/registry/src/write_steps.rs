@@ -31,7 +31,7 @@ use crate::admission::Held;
 use crate::registry::Registry;
 use crate::request::{AdmissionRequest, WriteOptions};
 use crate::services::Allocator;
-use crate::{decode, identity, prepare, storage};
+use crate::{field_validation, object_identity, prepare, storage};
 
 /// One write on its way to the store.
 pub(crate) struct Write<'a> {
@@ -125,7 +125,7 @@ impl<'a> Write<'a> {
     }
 
     fn read(&mut self) -> Result<(), Status> {
-        self.empties = decode::decode(self.definition, &mut self.object, self.options)?;
+        self.empties = field_validation::decode(self.definition, &mut self.object, self.options)?;
         Ok(())
     }
 
@@ -133,11 +133,17 @@ impl<'a> Write<'a> {
         let (definition, options) = (self.definition, self.options);
         match &self.before {
             Some(Before { live, object }) => {
-                identity::of_changed(definition, &self.key, live, object, &mut self.object, options)
+                object_identity::of_changed(definition, &self.key, live, object, &mut self.object, options)
             }
             None => {
                 let namespace = &self.key.namespace;
-                identity::of_new(self.registry, definition, namespace, &mut self.object, options.dry_run)?;
+                object_identity::of_new(
+                    self.registry,
+                    definition,
+                    namespace,
+                    &mut self.object,
+                    options.dry_run,
+                )?;
                 self.shares_labels = strategy::shares_labels(definition, &self.object);
                 self.merge_owners();
                 Ok(())
@@ -148,7 +154,7 @@ impl<'a> Write<'a> {
     /// Owners that are named twice are named once, with a warning.
     fn merge_owners(&mut self) {
         self.options.warnings.extend(karmada_kinds::validation::owners_twice(&self.object));
-        identity::owners_once(&mut self.object);
+        object_identity::owners_once(&mut self.object);
     }
 
     fn default(&mut self) {
@@ -175,7 +181,7 @@ impl<'a> Write<'a> {
                 prepare::changed_object(definition, &options.subresource, old, &mut self.object, &now);
             }
             None => {
-                identity::name_of_new(registry, definition, &mut self.object);
+                object_identity::name_of_new(registry, definition, &mut self.object);
                 self.key = ObjectKey::new(&self.key.namespace, meta::name(&self.object));
                 prepare::new_object(registry, definition, &mut self.object, &options.user);
             }
@@ -252,7 +258,7 @@ impl<'a> Write<'a> {
         let (definition, options) = (self.definition, self.options);
         let Some(Before { live, object: old }) = &self.before else {
             // A gate may have named one again.
-            identity::owners_once(&mut self.object);
+            object_identity::owners_once(&mut self.object);
             karmada_kinds::forget_empties(definition, &mut self.object);
             return;
         };
@@ -275,7 +281,7 @@ impl<'a> Write<'a> {
     }
 
     /// Whether it takes the last finalizer of an object that is on its way out: the object goes.
-    pub fn lets_go(&self) -> bool {
+    pub fn removes_last_finalizer(&self) -> bool {
         let Some(Before { object: old, .. }) = &self.before else { return false };
         meta::deleting(old) && meta::finalizers(&self.object).is_empty() && prepare::no_grace(&self.object)
     }

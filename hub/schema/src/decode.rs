@@ -3,7 +3,7 @@
 //!
 //! Getting this form right matters beyond looks: apply's field ownership and "did anything change" compare it.
 
-use super::mismatch::{DecodeError, Place, what};
+use super::go_type_errors::{DecodeError, Place, what};
 use serde_json::{Map, Value, json};
 
 use super::arena::{Format, Type, flag};

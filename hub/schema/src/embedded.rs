@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::builtin::Schemas;
 use super::decode::decode_go;
-use super::mismatch::DecodeError;
+use super::go_type_errors::DecodeError;
 use super::navigate::SchemaRef;
 use super::path::Path;
 use karmada_field::{FieldError, go_json};

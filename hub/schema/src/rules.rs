@@ -80,7 +80,7 @@ fn steps(path: &str) -> Vec<String> {
 
 /// What rules had to say.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct RuleFindings {
     /// What they refuse.
     pub errors: Vec<FieldError>,
     /// What they would refuse, had it not been so before.
@@ -91,9 +91,9 @@ pub struct Verdict {
 ///
 /// # Errors
 /// Too many others were computing for the rules to be run to their end.
-pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Result<Verdict, Crowded> {
+pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Result<RuleFindings, Crowded> {
     let mut run =
-        Run { evaluator: Evaluator::new(Limits::default()), verdict: Verdict::default(), over: false };
+        Run { evaluator: Evaluator::new(Limits::default()), verdict: RuleFindings::default(), over: false };
     apart(|| run.walk(schema, new, old, &Path::ROOT));
     if run.evaluator.is_crowded() { Err(Crowded) } else { Ok(run.verdict) }
 }
@@ -108,7 +108,7 @@ struct Values<'a> {
 
 struct Run {
     evaluator: Evaluator,
-    verdict: Verdict,
+    verdict: RuleFindings,
     over: bool,
 }
 

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::arena::Format;
-use super::mismatch::{DecodeError, Place, what};
+use super::go_type_errors::{DecodeError, Place, what};
 use super::navigate::SchemaRef;
 use super::time;
 use karmada_quantity::Quantity;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::builtin::Schemas;
 use crate::decode::{Read, decode_go};
 use crate::embedded;
-use crate::mismatch::DecodeError;
+use crate::go_type_errors::DecodeError;
 use crate::navigate::SchemaRef;
 use crate::prune::{prune, whole_numbers};
 

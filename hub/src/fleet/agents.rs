@@ -11,13 +11,13 @@ use karmada_certs::PeerIdentity;
 use karmada_controllers::port::Key;
 use karmada_controllers::runner::{Action, Controller, Error};
 use karmada_definitions::status::Status;
-use karmada_gateway::Links;
+use karmada_gateway::SharedFleet;
 use karmada_registry::Registry;
 use karmada_schema::object::{ObjectKey, meta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::join::write_options;
+use super::write_options::write_options;
 
 /// What is kept of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,13 +47,13 @@ impl AgentNote {
 /// Writes down what agents show.
 pub struct Agents {
     registry: Arc<Registry>,
-    links: Arc<Links>,
+    fleet: Arc<SharedFleet>,
 }
 
 impl Agents {
     /// One over the fleet's state.
-    pub fn new(registry: Arc<Registry>, links: Arc<Links>) -> Arc<Agents> {
-        Arc::new(Agents { registry, links })
+    pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> Arc<Agents> {
+        Arc::new(Agents { registry, fleet })
     }
 
     async fn write(&self, name: &str, note: &AgentNote) -> Result<(), Status> {
@@ -82,7 +82,7 @@ impl Controller for Agents {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
-        let (link, peer) = (self.links.link(&key.name), self.links.peer(&key.name));
+        let (link, peer) = (self.fleet.link(&key.name), self.fleet.peer(&key.name));
         let (Some(session), Some(peer)) = (link.session, peer) else { return Ok(Action::Done) };
         let ends = link.certificate_ends.unwrap_or(peer.not_after);
         match self.write(&key.name, &AgentNote::new(&session.agent_version, &peer, ends)).await {

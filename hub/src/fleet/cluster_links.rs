@@ -14,7 +14,7 @@ use karmada_controllers::port::Key;
 use karmada_controllers::runner::{Action, Controller, Error, Source, key_of};
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
-use karmada_gateway::Links;
+use karmada_gateway::SharedFleet;
 use karmada_gateway::fleet::LinkState;
 use karmada_registry::cache::{Collection, Published};
 use karmada_registry::{Asked, Registry, VirtualResource};
@@ -36,13 +36,13 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// How often a link without a session is looked at, until it is lost.
 const UNTIL_LOST: Duration = Duration::from_secs(10);
 
-/// Links that are brought up to date before others have their turn.
+/// SharedFleet that are brought up to date before others have their turn.
 const TURN: usize = 64;
 
 /// The links of one hub.
 pub struct ClusterLinks {
     registry: Arc<Registry>,
-    links: Arc<Links>,
+    fleet: Arc<SharedFleet>,
     pending: PendingWorks,
     published: Published,
 }
@@ -51,13 +51,13 @@ impl ClusterLinks {
     /// Of these; from now on `definition` is answered by them.
     pub fn provide(
         registry: &Arc<Registry>,
-        links: &Arc<Links>,
+        fleet: &Arc<SharedFleet>,
         definition: &ResourceDefinition,
     ) -> Arc<ClusterLinks> {
         let published = Published::new(definition.storage.clone(), registry.now());
-        let pending = PendingWorks::new(registry.clone(), links.clone());
+        let pending = PendingWorks::new(registry.clone(), fleet.clone());
         let shown =
-            Arc::new(ClusterLinks { registry: registry.clone(), links: links.clone(), pending, published });
+            Arc::new(ClusterLinks { registry: registry.clone(), fleet: fleet.clone(), pending, published });
         registry.provide(definition, shown.clone());
         shown
     }
@@ -123,7 +123,7 @@ impl ClusterLinks {
                 return before.filter(|_| cache.unreadable(&Self::clusters(), key).is_some()).cloned();
             };
             let head: ClusterHead = serde_json::from_slice(&cluster.json()).ok()?;
-            let (link, pending) = (self.links.link(&key.name), self.pending.of(&key.name));
+            let (link, pending) = (self.fleet.link(&key.name), self.pending.of(&key.name));
             stands = Some(link.state);
             Some(object(&head, &link, &pending, before, now))
         });

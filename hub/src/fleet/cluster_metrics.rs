@@ -9,8 +9,8 @@ use karmada_api::strings::{annotations, conditions};
 use karmada_gateway::fleet::{ClusterLink, SessionView};
 
 use super::AgentNote;
-use super::orphans::Orphans;
 use super::pending::Pending;
+use karmada_core::orphans::Orphans;
 
 /// What is known of a cluster.
 pub(super) struct Seen<'a> {

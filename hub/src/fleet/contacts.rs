@@ -1,6 +1,6 @@
 //! What the gateway knows of the fleet, as the controllers ask for it, and whom of them its news wake.
 //!
-//! In: the gateway's [`Links`]. Out: for the cluster controller, whether a cluster is connected and when it was last heard; keys in the
+//! In: the gateway's [`SharedFleet`]. Out: for the cluster controller, whether a cluster is connected and when it was last heard; keys in the
 //! queues of those who are to look at a cluster.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::port::Key;
 use karmada_controllers::queue::Queue;
 use karmada_core::cluster::Contact;
-use karmada_gateway::Links;
+use karmada_gateway::SharedFleet;
 use karmada_gateway::fleet::Wake;
 
 /// The queues of those who look at a cluster when its link changes.
@@ -18,11 +18,11 @@ use karmada_gateway::fleet::Wake;
 pub struct Woken {
     /// The cluster controller.
     pub clusters: Arc<Queue<Key>>,
-    /// Who keeps what is known of agents.
+    /// The loop that keeps what is known of agents on their Clusters.
     pub agents: Arc<Queue<Key>>,
-    /// Who tells agents by what to count.
+    /// The loop that tells agents the resource models by which they count.
     pub models: Arc<Queue<Key>>,
-    /// Who shows links to people.
+    /// The loop that keeps ClusterLinks.
     pub links: Arc<Queue<Key>>,
 }
 
@@ -40,7 +40,7 @@ impl Woken {
 }
 
 /// The links as the controllers ask for them.
-pub struct Contacts(pub Arc<Links>);
+pub struct Contacts(pub Arc<SharedFleet>);
 
 impl ContactSource for Contacts {
     fn contact(&self, cluster: &str, now: Timestamp) -> Contact {
@@ -74,10 +74,10 @@ mod tests {
         let woken = Woken::default();
         let sources = Sources::new(move || at(*read.lock()), || 0);
         let wake = woken.clone();
-        let links = Links::new(sources, jiff::SignedDuration::from_secs(40), move |cluster, who| {
+        let fleet = SharedFleet::new(sources, jiff::SignedDuration::from_secs(40), move |cluster, who| {
             wake.wake(cluster, who);
         });
-        let contacts = Contacts(links);
+        let contacts = Contacts(fleet);
         assert_eq!(contacts.contact("north", at(5)), Contact { last_heard: None, listening_since: at(0) });
         *time.lock() = 170;
         contacts.joined("north");

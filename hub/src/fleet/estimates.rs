@@ -14,19 +14,19 @@ use karmada_controllers::estimator::{Answers, Estimator};
 use karmada_gateway::Gateway;
 use karmada_proto::v1::{Room, RoomFor, Unschedulable, UnschedulableOf, answer, ask};
 
-use super::late::Late;
+use super::slow_agents::SlowAgents;
 
 /// Asks agents.
 pub struct Estimates {
     gateway: OnceLock<Arc<Gateway>>,
     within: Duration,
-    late: Late,
+    late: SlowAgents,
 }
 
 impl Estimates {
     /// For answers within this time.
     pub fn new(within: Duration) -> Arc<Self> {
-        Arc::new(Self { gateway: OnceLock::new(), within, late: Late::default() })
+        Arc::new(Self { gateway: OnceLock::new(), within, late: SlowAgents::default() })
     }
 
     /// From now on the agents of this gateway are asked; before, nobody is.

@@ -9,15 +9,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karmada_api::cluster::Cluster;
 use karmada_definitions::resource::{LiveColumn, LiveColumns};
-use karmada_gateway::Links;
+use karmada_gateway::SharedFleet;
 use karmada_registry::Registry;
 use karmada_schema::duration::human_duration;
 use serde_json::Value;
 
 use super::AgentNote;
 use super::cluster_metrics::{self, Seen};
-use super::orphans::Orphans;
 use super::pending::PendingWorks;
+use karmada_core::orphans::Orphans;
 
 /// The columns beside those that Karmada has.
 const COLUMNS: [LiveColumn; 5] = [
@@ -37,15 +37,15 @@ const COLUMNS: [LiveColumn; 5] = [
 /// The fleet of one hub.
 pub struct Overview {
     registry: Arc<Registry>,
-    links: Arc<Links>,
+    fleet: Arc<SharedFleet>,
     pending: PendingWorks,
 }
 
 impl Overview {
     /// Of these.
-    pub fn new(registry: Arc<Registry>, links: Arc<Links>) -> Arc<Overview> {
-        let pending = PendingWorks::new(registry.clone(), links.clone());
-        Arc::new(Overview { registry, links, pending })
+    pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> Arc<Overview> {
+        let pending = PendingWorks::new(registry.clone(), fleet.clone());
+        Arc::new(Overview { registry, fleet, pending })
     }
 
     /// The columns that a Cluster's row gets.
@@ -55,7 +55,7 @@ impl Overview {
 
     fn cells(&self, cluster: &Value) -> Vec<Value> {
         let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
-        let link = self.links.link(name);
+        let link = self.fleet.link(name);
         let silent = link.last_frame.map(|heard| since(heard, self.registry.now()));
         // Of one that is away, the version that it had.
         let version = match link.session {
@@ -78,14 +78,14 @@ impl Overview {
         let found = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
         let Ok(definition) = found else { return String::new() };
         let all = self.registry.cache().shard(&definition.storage).snapshot("").items;
-        let links = self.links.links();
+        let links = self.fleet.links();
         let seen = all.iter().filter_map(|stored| {
             let cluster: Cluster = serde_json::from_slice(&stored.json()).ok()?;
             let at = links.binary_search_by(|link| link.cluster.as_str().cmp(cluster.name()));
             let pending = self.pending.of(cluster.name());
             Some(Seen { link: at.ok().map(|at| &links[at]), cluster, pending })
         });
-        cluster_metrics::page(&seen.collect::<Vec<_>>(), self.links.sessions())
+        cluster_metrics::page(&seen.collect::<Vec<_>>(), self.fleet.sessions())
     }
 }
 

@@ -10,8 +10,8 @@ use karmada_api::names::execution_namespace;
 use karmada_api::strings::{conditions, labels};
 use karmada_core::safe_deletes::{mark, moment_of};
 use karmada_definitions::resource::StorageId;
-use karmada_gateway::Links;
-use karmada_gateway::fleet::{Look, Looks};
+use karmada_gateway::SharedFleet;
+use karmada_gateway::fleet::{Looks, WorkLook};
 use karmada_registry::Registry;
 use serde_json::Value;
 
@@ -53,13 +53,13 @@ impl Held {
 /// The counts of one hub.
 pub struct PendingWorks {
     registry: Arc<Registry>,
-    links: Arc<Links>,
+    fleet: Arc<SharedFleet>,
 }
 
 impl PendingWorks {
     /// Over a registry. What was found of Works is kept in the fleet's state, with their clusters.
-    pub fn new(registry: Arc<Registry>, links: Arc<Links>) -> PendingWorks {
-        PendingWorks { registry, links }
+    pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> PendingWorks {
+        PendingWorks { registry, fleet }
     }
 
     /// How many Works of the cluster have not got there.
@@ -71,7 +71,7 @@ impl PendingWorks {
     pub fn of(&self, cluster: &str) -> Pending {
         let shard = self.registry.cache().shard(&StorageId("work.karmada.io/works".into()));
         let works = shard.snapshot(&execution_namespace(cluster)).items;
-        let before = self.links.take_looks(cluster);
+        let before = self.fleet.take_looks(cluster);
         let looks: Looks = works
             .iter()
             .map(|work| {
@@ -84,13 +84,13 @@ impl PendingWorks {
         let waiting = || looks.iter().filter_map(|(name, look)| Some((name.clone(), look.pending?)));
         let (count, oldest) = (waiting().count(), waiting().min_by_key(|(_, since)| *since));
         let held = Held::of(&looks, self.registry.now());
-        self.links.keep_looks(cluster, looks);
+        self.fleet.keep_looks(cluster, looks);
         Pending { count, oldest, held }
     }
 }
 
-fn look_at(revision: u64, work: &Value) -> Look {
-    Look { revision, pending: pending_since(work), held: held_since(work) }
+fn look_at(revision: u64, work: &Value) -> WorkLook {
+    WorkLook { revision, pending: pending_since(work), held: held_since(work) }
 }
 
 /// Since when a Work waits for a person to let it go; `None` where it does not.
@@ -169,7 +169,7 @@ mod tests {
     fn a_batch_is_shown_once_it_grows_no_more() {
         let at = |millis| Timestamp::from_millisecond(millis).unwrap();
         let held = |seconds: &[i64]| -> Looks {
-            let look = |since: i64| Look { revision: 1, pending: None, held: Some(at(since * 1000)) };
+            let look = |since: i64| WorkLook { revision: 1, pending: None, held: Some(at(since * 1000)) };
             let named = |(n, since): (usize, &i64)| (n.to_string().into(), look(*since));
             seconds.iter().enumerate().map(named).collect()
         };

@@ -13,17 +13,22 @@ use karmada_controllers::placement_review::{AsIf, review};
 use karmada_controllers::runner::Error;
 use karmada_controllers::shared::Shared;
 use karmada_core::placement_review::{Review, WhatIf};
-use karmada_core::scheduler::{Outcome, Verdict};
+use karmada_core::scheduler::{ClusterVerdict, Outcome};
 use karmada_definitions::status::Status;
 use karmada_registry::{Asked, Registry, VirtualResource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+/// Reviews that are made at once.
+const AT_ONCE: usize = 2;
 
 /// Who answers.
 pub struct PlacementReviews {
     registry: Arc<Registry>,
     shared: Arc<Shared>,
+    turns: Arc<Semaphore>,
 }
 
 /// What is asked.
@@ -43,9 +48,26 @@ impl PlacementReviews {
     /// The resource is not served.
     pub fn provide(registry: &Arc<Registry>, shared: &Arc<Shared>) -> Result<(), Status> {
         let definition = registry.definition("edge.karmada.io", "v1alpha1", "placementreviews")?;
-        let reviews = PlacementReviews { registry: registry.clone(), shared: shared.clone() };
+        let turns = Arc::new(Semaphore::new(AT_ONCE));
+        let reviews = PlacementReviews { registry: registry.clone(), shared: shared.clone(), turns };
         registry.provide(&definition, Arc::new(reviews));
         Ok(())
+    }
+
+    /// Reviews on a thread of its own, a few at once: a large template in a large fleet keeps no other request waiting.
+    async fn review(&self, manifest: Value, as_if: AsIf, what_if: WhatIf) -> Result<Review, Status> {
+        let turn = self.turns.clone().acquire_owned().await;
+        let turn = turn.map_err(|_| Status::unavailable("reviews have ended"))?;
+        let (shared, runtime) = (self.shared.clone(), tokio::runtime::Handle::current());
+        let answer = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            runtime.block_on(review(&shared, &manifest, &as_if, &what_if))
+        });
+        let answer = answer.await.map_err(|error| Status::internal(error.to_string()))?;
+        answer.map_err(|error| match error {
+            Error::Other(words) => Status::bad_request(words),
+            Error::Api(error) => Status::unavailable(error.to_string()),
+        })
     }
 
     /// The given policies as they would be stored.
@@ -99,11 +121,7 @@ impl VirtualResource for PlacementReviews {
             ));
         }
         let as_if = self.as_if(spec.policies)?;
-        let answer = review(&self.shared, &spec.manifest, &as_if, &spec.what_if).await;
-        let review = answer.map_err(|error| match error {
-            Error::Other(words) => Status::bad_request(words),
-            Error::Api(error) => Status::unavailable(error.to_string()),
-        })?;
+        let review = self.review(spec.manifest, as_if, spec.what_if).await?;
         asked["status"] = status(&review, spec.with_manifests);
         Ok(asked)
     }
@@ -157,13 +175,15 @@ fn outcome(review: &Review) -> &'static str {
     }
 }
 
-fn cluster(name: &str, verdict: &Verdict) -> Value {
+fn cluster(name: &str, verdict: &ClusterVerdict) -> Value {
     match verdict {
-        Verdict::Chosen(replicas) => json!({"name": name, "verdict": "Chosen", "replicas": replicas}),
-        Verdict::Passed => {
+        ClusterVerdict::Chosen(replicas) => json!({"name": name, "verdict": "Chosen", "replicas": replicas}),
+        ClusterVerdict::Passed => {
             json!({"name": name, "verdict": "Passed", "reason": "it could take it, and was not selected or got no replica"})
         }
-        Verdict::Unfit(why) => json!({"name": name, "verdict": "Unfit", "reason": why.to_string()}),
-        Verdict::Deleting => json!({"name": name, "verdict": "Unfit", "reason": "it is on its way out"}),
+        ClusterVerdict::Unfit(why) => json!({"name": name, "verdict": "Unfit", "reason": why.to_string()}),
+        ClusterVerdict::Deleting => {
+            json!({"name": name, "verdict": "Unfit", "reason": "it is on its way out"})
+        }
     }
 }

@@ -12,7 +12,7 @@ use futures::stream::FuturesUnordered;
 use jiff::{SignedDuration, Timestamp};
 use karmada_controllers::pod_metrics::{Answers, PodMetrics, Question};
 use karmada_controllers::runner::Clock;
-use karmada_core::federated_hpa::Told;
+use karmada_core::federated_hpa::ClusterMetrics;
 use karmada_core::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
 use karmada_gateway::Gateway;
 use karmada_proto::one_line;
@@ -20,7 +20,7 @@ use karmada_proto::v1::{
     MeasuredPod, MetricReading, PodMeasure, PodReadiness, PodStage, PodUsage, PodUsageOf, answer, ask,
 };
 
-use super::late::Late;
+use super::slow_agents::SlowAgents;
 
 /// No autoscaler waits for longer.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -35,13 +35,13 @@ const LONGEST: u64 = 10 * 365 * 24 * 3600;
 pub struct PodUsages {
     gateway: OnceLock<Arc<Gateway>>,
     clock: Clock,
-    late: Late,
+    late: SlowAgents,
 }
 
 impl PodUsages {
     /// By this clock.
     pub fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self { gateway: OnceLock::new(), clock, late: Late::default() })
+        Arc::new(Self { gateway: OnceLock::new(), clock, late: SlowAgents::default() })
     }
 
     /// From now on the agents of this gateway are asked; before, nobody is.
@@ -49,7 +49,12 @@ impl PodUsages {
         let _ = self.gateway.set(gateway);
     }
 
-    async fn of(&self, gateway: &Gateway, cluster: &str, question: PodUsageOf) -> Result<Told, String> {
+    async fn of(
+        &self,
+        gateway: &Gateway,
+        cluster: &str,
+        question: PodUsageOf,
+    ) -> Result<ClusterMetrics, String> {
         let metrics = question.metrics.clone();
         let question = ask::Question::PodUsageOf(question);
         let asked = self.late.unless_late(cluster, SOON, gateway.ask(cluster, question, WITHIN)).await?;
@@ -90,10 +95,13 @@ impl PodMetrics for PodUsages {
 }
 
 /// What a site said, with as many readings as were asked for.
-fn told(usage: PodUsage, metrics: &[serde_json::Value], now: Timestamp) -> Told {
+fn told(usage: PodUsage, metrics: &[serde_json::Value], now: Timestamp) -> ClusterMetrics {
     let PodUsage { pods, readings } = usage;
     let all = metrics.iter().enumerate().map(|(at, metric)| reading(readings.get(at), metric));
-    Told { readings: all.collect(), pods: pods.iter().map(|one| pod(one, &readings, now)).collect() }
+    ClusterMetrics {
+        readings: all.collect(),
+        pods: pods.iter().map(|one| pod(one, (&readings, metrics), now)).collect(),
+    }
 }
 
 /// What it said of one metric: whatever else it says of it, what is of single Pods is told with them.
@@ -107,7 +115,11 @@ fn reading(said: Option<&MetricReading>, metric: &serde_json::Value) -> Reading 
     }
 }
 
-fn pod(pod: &MeasuredPod, readings: &[MetricReading], now: Timestamp) -> Pod {
+fn pod(
+    pod: &MeasuredPod,
+    (readings, metrics): (&[MetricReading], &[serde_json::Value]),
+    now: Timestamp,
+) -> Pod {
     let serves = match pod.readiness() {
         PodReadiness::Unspecified => None,
         PodReadiness::Ready => Some(Some(true)),
@@ -115,7 +127,16 @@ fn pod(pod: &MeasuredPod, readings: &[MetricReading], now: Timestamp) -> Pod {
         PodReadiness::Unknown => Some(None),
     };
     let words = |at: usize| readings.get(at).map_or("", |reading| reading.unrequested.as_str());
-    let measures = pod.measures.iter().enumerate();
+    let of_resource = |at: usize| {
+        metrics
+            .get(at)
+            .is_some_and(|metric| metric["type"] == "Resource" || metric["type"] == "ContainerResource")
+    };
+    let possible = |(at, measure): (usize, &PodMeasure)| {
+        let is_possible = |milli: &i64| *milli >= 0 || !of_resource(at);
+        PodMeasure { milli: measure.milli.filter(is_possible), ..measure.clone() }
+    };
+    let measures = pod.measures.iter().enumerate().map(possible).enumerate();
     Pod {
         phase: match pod.stage() {
             PodStage::Pending => Phase::Pending,
@@ -125,7 +146,7 @@ fn pod(pod: &MeasuredPod, readings: &[MetricReading], now: Timestamp) -> Pod {
         deleting: pod.deleting,
         started: pod.started_for.map(|seconds| ago(seconds, now)),
         ready: serves.map(|serves| Ready { serves, since: ago(pod.ready_for, now) }),
-        measures: measures.map(|(at, measure)| of(measure, words(at), now)).collect(),
+        measures: measures.map(|(at, measure)| of(&measure, words(at), now)).collect(),
     }
 }
 
@@ -137,7 +158,9 @@ fn of(measure: &PodMeasure, unrequested: &str, now: Timestamp) -> Measure {
         "" => "a Pod does not say what it asks for".to_owned(),
         words => one_line(words),
     };
-    Measure { sample: measure.milli.map(sample), request: measure.request.ok_or_else(missing) }
+    // Nobody asks for less than nothing: one site's nonsense is not to outweigh what others say.
+    let request = measure.request.filter(|asked| *asked > 0);
+    Measure { sample: measure.milli.map(sample), request: request.ok_or_else(missing) }
 }
 
 fn ago(seconds: u64, now: Timestamp) -> Timestamp {
@@ -149,6 +172,19 @@ fn ago(seconds: u64, now: Timestamp) -> Timestamp {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// One site must not outweigh all others by what cannot be.
+    #[test]
+    fn less_than_nothing_is_no_measure() {
+        let now: Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
+        let metrics = [json!({"type": "Resource"}), json!({"type": "Pods"})];
+        let negative = PodMeasure { milli: Some(i64::MIN), request: Some(-5), ..PodMeasure::default() };
+        let pod = MeasuredPod { measures: vec![negative.clone(), negative], ..MeasuredPod::default() };
+        let said = told(PodUsage { pods: vec![pod], readings: Vec::new() }, &metrics, now);
+        let [of_resource, of_pods] = &said.pods[0].measures[..] else { panic!("{said:?}") };
+        assert!(of_resource.sample.is_none() && of_resource.request.is_err());
+        assert_eq!(of_pods.sample.unwrap().milli, i64::MIN, "a metric of one's own may be negative");
+    }
 
     #[test]
     fn what_a_site_says_stands_on_the_hubs_clock_whatever_it_says() {

@@ -17,6 +17,11 @@ use karmada_apiserver::audit::Audit;
 use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
 use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::events::{EventType, Recorder, Reference};
+use karmada_core::registration::join_token::Allowance;
+use karmada_core::registration::{
+    ASK_PERSON_AGAIN, Candidate, JoinStep, NameState, join_step, key_request, keys, name_state, new_cluster,
+    renewed,
+};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_gateway::ports::{
@@ -28,20 +33,14 @@ use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::join::{Place, new_cluster, place, renewed, request, write_options};
 use super::join_audit;
 use super::join_tokens::JoinTokens;
-use super::keys;
 use super::member_ids::MemberIds;
+use super::write_options::write_options;
 use crate::data_dir::DataDir;
 
 /// An agent's certificate; renewed in-band long before it ends.
 const AGENT_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// Who waits for a person asks again after this long.
-const WAITS: Duration = Duration::from_secs(15);
-/// Who waits for a name that is just given up asks again after this long.
-const GIVEN_UP: Duration = Duration::from_secs(5);
 
 const NAME_TAKEN: &str = "this name is not free for this agent: choose another, or have somebody who may update clusters on the hub decide";
 const CLUSTER_TAKEN: &str = "this cluster is in the fleet under another name already";
@@ -123,9 +122,10 @@ impl HubRegistrar {
         self.registry.get(&definition, "", name).ok()
     }
 
-    fn place(&self, ask: &JoinAsk) -> Place {
-        let Some(cluster) = self.cluster(&ask.cluster_name) else { return Place::Free };
-        place(&cluster.value(), &ask.request.key_fingerprint, self.contacts.connected(&ask.cluster_name))
+    fn name_state(&self, ask: &JoinAsk) -> NameState {
+        let cluster = self.cluster(&ask.cluster_name).map(|found| found.value());
+        let connected = self.contacts.connected(&ask.cluster_name);
+        name_state(cluster.as_ref(), &ask.request.key_fingerprint, connected)
     }
 
     /// An event on a Cluster, for whoever looks after it; who asked is told nothing of it. It is held back where it comes often.
@@ -138,63 +138,66 @@ impl HubRegistrar {
     }
 
     /// A join by who holds its token, while no other one looks or makes.
-    async fn settle(
-        &self,
-        ask: &JoinAsk,
-        members: &mut MemberIds,
-    ) -> Result<Result<JoinOutcome, JoinRefusal>, PortError> {
-        let later = |status: Status| PortError::later(status.message);
+    async fn join_alone(&self, ask: &JoinAsk, members: &mut MemberIds) -> Result<JoinOutcome, PortError> {
+        // A token may have ended, or been used up, while this join waited for its turn.
         let allowance = match self.tokens.check(&ask.token, &ask.cluster_name) {
             Ok(allowance) => allowance,
-            Err(refused) => return Ok(Err(refused)),
+            Err(refused) => return Ok(JoinOutcome::Refused(refused)),
         };
-        let place = self.place(ask);
-        match place {
-            Place::Own => {
+        match join_step(self.name_state(ask)) {
+            JoinStep::Grant => {
                 self.contacts.joined(&ask.cluster_name);
-                return self.grant(&ask.cluster_name, &ask.request).map(|g| Ok(JoinOutcome::Granted(g)));
+                self.grant(&ask.cluster_name, &ask.request).map(JoinOutcome::Granted)
             }
-            Place::Waiting => return Ok(Ok(JoinOutcome::Pending(WAITS))),
-            Place::Leaving => return Ok(Ok(JoinOutcome::Pending(GIVEN_UP))),
-            Place::Full => {
+            JoinStep::Wait(again) => Ok(JoinOutcome::Pending(again)),
+            JoinStep::WaitForRoom => {
                 self.tell_full(&ask.cluster_name);
-                return Ok(Ok(JoinOutcome::Pending(WAITS)));
+                Ok(JoinOutcome::Pending(ASK_PERSON_AGAIN))
             }
-            Place::Taken => {
-                self.tell_refused(
-                    &ask.cluster_name,
-                    "another key, which is not to have it, asked for the cluster's name",
-                );
-                return Ok(Err(JoinRefusal::new(JoinRefusalCode::NameTaken, NAME_TAKEN)));
+            JoinStep::Refuse => {
+                let why = "another key, which is not to have it, asked for the cluster's name";
+                self.tell_refused(&ask.cluster_name, why);
+                Ok(JoinOutcome::Refused(JoinRefusal::new(JoinRefusalCode::NameTaken, NAME_TAKEN)))
             }
-            Place::Free | Place::Held => {}
+            step @ (JoinStep::WriteRequest | JoinStep::MakeCluster) => {
+                if let Err(refused) = self.may_write(ask, allowance, members) {
+                    return Ok(JoinOutcome::Refused(refused));
+                }
+                self.write_counted(ask, step).await
+            }
         }
-        if let Err(refused) = self.tokens.pace(&ask.token, allowance) {
-            return Ok(Err(refused));
-        }
-        let holder = members.other_name(self.registry.cache(), &ask.cluster_uid, &ask.cluster_name);
-        if let Some(holder) = holder {
-            self.tell_refused(&holder, "this member asked to join under another name, too");
-            return Ok(Err(JoinRefusal::new(JoinRefusalCode::ClusterTaken, CLUSTER_TAKEN)));
-        }
+    }
+
+    /// Whether the token's rate, and the other names of this member, let a join write.
+    fn may_write(
+        &self,
+        ask: &JoinAsk,
+        allowance: Allowance,
+        members: &mut MemberIds,
+    ) -> Result<(), JoinRefusal> {
+        self.tokens.pace(&ask.token, allowance)?;
+        let Some(holder) = members.other_name(self.registry.cache(), &ask.cluster_uid, &ask.cluster_name)
+        else {
+            return Ok(());
+        };
+        self.tell_refused(&holder, "this member asked to join under another name, too");
+        Err(JoinRefusal::new(JoinRefusalCode::ClusterTaken, CLUSTER_TAKEN))
+    }
+
+    /// Counts a use of the token, and writes what it is for. The use is given back where nothing was written.
+    async fn write_counted(&self, ask: &JoinAsk, step: JoinStep) -> Result<JoinOutcome, PortError> {
+        let later = |status: Status| PortError::later(status.message);
         self.tokens.spend(&ask.token).await.map_err(later)?;
-        let made = match place {
-            Place::Held => self.write_request(ask).await,
+        let made = match step {
+            JoinStep::WriteRequest => self.write_request(ask).await,
             _ => self.make(ask).await,
         };
-        match made {
-            Err(status) => {
-                self.tokens.give_back(&ask.token).await;
-                Err(later(status))
-            }
-            Ok(Made::Granted) => {
-                self.grant(&ask.cluster_name, &ask.request).map(|g| Ok(JoinOutcome::Granted(g)))
-            }
-            Ok(Made::Waits) => Ok(Ok(JoinOutcome::Pending(WAITS))),
-            Ok(Made::Nothing) => {
-                self.tokens.give_back(&ask.token).await;
-                Ok(Ok(JoinOutcome::Pending(WAITS)))
-            }
+        if matches!(made, Err(_) | Ok(Made::Nothing)) {
+            self.tokens.give_back(&ask.token).await;
+        }
+        match made.map_err(later)? {
+            Made::Granted => self.grant(&ask.cluster_name, &ask.request).map(JoinOutcome::Granted),
+            Made::Waits | Made::Nothing => Ok(JoinOutcome::Pending(ASK_PERSON_AGAIN)),
         }
     }
 
@@ -205,7 +208,7 @@ impl HubRegistrar {
         let mut change = |live: Option<&Value>| {
             let mut changed =
                 live.cloned().ok_or_else(|| Status::not_found(&definition, &ask.cluster_name))?;
-            written = keys::ask(&mut changed, request(ask, self.registry.now()));
+            written = keys::ask(&mut changed, key_request(&candidate(ask), self.registry.now()));
             Ok(changed)
         };
         let at = ObjectKey::new("", &ask.cluster_name);
@@ -231,7 +234,7 @@ impl HubRegistrar {
     async fn make(&self, ask: &JoinAsk) -> Result<Made, Status> {
         let definition = self.clusters()?;
         let approved = self.approval == Approval::Auto;
-        let object = new_cluster(ask, approved, self.registry.now());
+        let object = new_cluster(&candidate(ask), approved, self.registry.now());
         // Created, never changed: whoever made a Cluster of this name in between holds it.
         self.registry.create(&definition, "", object, &write_options()).await?;
         // The cluster controller makes it too, where it could not be made now.
@@ -277,6 +280,17 @@ impl HubRegistrar {
     }
 }
 
+fn candidate(ask: &JoinAsk) -> Candidate<'_> {
+    Candidate {
+        name: &ask.cluster_name,
+        uid: &ask.cluster_uid,
+        key: &ask.request.key_fingerprint,
+        provider: &ask.provider,
+        region: &ask.region,
+        zones: &ask.zones,
+    }
+}
+
 #[async_trait]
 impl Registrar for HubRegistrar {
     async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError> {
@@ -285,7 +299,7 @@ impl Registrar for HubRegistrar {
             return Ok(JoinOutcome::Refused(refused));
         }
         let mut members = self.making.lock().await;
-        Ok(self.settle(&ask, &mut members).await?.unwrap_or_else(JoinOutcome::Refused))
+        self.join_alone(&ask, &mut members).await
     }
 
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal> {

@@ -2,7 +2,7 @@
 //! somebody edited or wiped on the hub would stay so.
 //!
 //! In: changes of Clusters. Out: where a Cluster says something else than its agent did, as the fleet's state finds
-//! ([`Verdict`]), the agent is asked to say it again; where a person let deletes go out, its session is told. Nothing is asked or written
+//! ([`StatusVerdict`]), the agent is asked to say it again; where a person let deletes go out, its session is told. Nothing is asked or written
 //! while nothing differs.
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use karmada_controllers::port::Key;
 use karmada_controllers::runner::{Action, Controller, Error};
 use karmada_gateway::Gateway;
-use karmada_gateway::fleet::{AGAIN, Verdict};
+use karmada_gateway::fleet::{AGAIN, StatusVerdict};
 use karmada_registry::Registry;
 
-use super::orphans::Orphans;
+use karmada_core::orphans::Orphans;
 
 /// Looks at every Cluster that changes.
 pub struct Repair {
@@ -49,10 +49,10 @@ impl Controller for Repair {
         if !decided.is_empty() {
             self.gateway.let_go(&key.name, decided);
         }
-        Ok(match self.gateway.links().verdict(&key.name, &cluster) {
-            Verdict::Right => Action::Done,
-            Verdict::Wait(wait) => Action::RequeueAfter(wait),
-            Verdict::Ask => {
+        Ok(match self.gateway.fleet().verdict(&key.name, &cluster) {
+            StatusVerdict::Right => Action::Done,
+            StatusVerdict::Wait(wait) => Action::RequeueAfter(wait),
+            StatusVerdict::Ask => {
                 if self.gateway.ask_cluster_status(&key.name) {
                     tracing::info!(
                         cluster = &*key.name,

@@ -13,7 +13,7 @@ use karmada_controllers::queue::Queue;
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_gateway::ports::{Batch, PortError, StatusSink, WorkNotice, WorkReport};
-use karmada_gateway::{Links, body_hash};
+use karmada_gateway::{SharedFleet, body_hash};
 use karmada_proto::digest::{self, Content};
 use karmada_proto::quoted;
 use karmada_registry::{Origin, Registry, User, WriteOptions};
@@ -21,8 +21,8 @@ use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::Value;
 
 use super::cluster_report;
-use super::orphans::{Orphans, Reported};
 use super::work_report::{self, Body};
+use karmada_core::orphans::{Orphans, Reported};
 
 /// Orphans that a line of the log names.
 const ORPHANS_SHOWN: usize = 10;
@@ -30,20 +30,20 @@ const ORPHANS_SHOWN: usize = 10;
 /// The sink of all reports.
 pub struct Reports {
     registry: Arc<Registry>,
-    links: Arc<Links>,
+    fleet: Arc<SharedFleet>,
     recorder: Arc<Recorder>,
     clusters: Arc<Queue<Key>>,
 }
 
 impl Reports {
-    /// A sink over a registry, which tells `links` what was written of clusters. `clusters` is the cluster controller's queue.
+    /// A sink over a registry, which tells `fleet` what was written of clusters. `clusters` is the cluster controller's queue.
     pub fn new(
         registry: Arc<Registry>,
-        links: Arc<Links>,
+        fleet: Arc<SharedFleet>,
         recorder: Arc<Recorder>,
         clusters: Arc<Queue<Key>>,
     ) -> Self {
-        Reports { registry, links, recorder, clusters }
+        Reports { registry, fleet, recorder, clusters }
     }
 
     fn works(&self) -> Result<Arc<ResourceDefinition>, PortError> {
@@ -171,7 +171,7 @@ impl StatusSink for Reports {
         };
         let key = ObjectKey::new("", cluster);
         if let Some(written) = self.change(&definition, &key, cluster, "status", &mut change).await? {
-            self.links.wrote(cluster, &reported, &written.value());
+            self.fleet.wrote(cluster, &reported, &written.value());
         }
         self.clusters.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
         Ok(())

@@ -49,11 +49,11 @@ impl Controller for Models {
         if models.is_null() {
             models = json!([]);
         }
-        let (wanted, links) = (digest(&models), self.gateway.links());
-        if links.counts_otherwise(&key.name, wanted, digest(&standard_models()))
+        let (wanted, fleet) = (digest(&models), self.gateway.fleet());
+        if fleet.counts_otherwise(&key.name, wanted, digest(&standard_models()))
             && self.gateway.count_by(&key.name, Bytes::from(models.to_string()))
         {
-            links.told_grades(&key.name, wanted);
+            fleet.told_grades(&key.name, wanted);
         }
         Ok(Action::Done)
     }

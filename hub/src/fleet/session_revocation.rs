@@ -14,9 +14,9 @@ use karmada_registry::Registry;
 use karmada_schema::object::ObjectKey;
 use serde_json::Value;
 
-use super::join::write_options;
-use super::keys;
 use super::sessions::StoredSessions;
+use super::write_options::write_options;
+use karmada_core::registration::keys;
 
 /// Looks at every Cluster that changes.
 pub struct SessionGuard {
@@ -39,9 +39,9 @@ impl SessionGuard {
     async fn remember(&self, name: &str) -> Result<(), Status> {
         let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
         match self.registry.get(&definition, "", name) {
-            Ok(_) => self.gateway.links().exists(name),
+            Ok(_) => self.gateway.fleet().exists(name),
             Err(status) if status.code == 404 => {
-                self.gateway.links().forget(name);
+                self.gateway.fleet().forget(name);
                 let forgotten = self.sessions.forget(name).await;
                 forgotten.map_err(|error| Status::unavailable(error.message))?;
             }
@@ -54,12 +54,12 @@ impl SessionGuard {
     async fn settle(&self, name: &str) -> Result<(), Status> {
         let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
         let Ok(cluster) = self.registry.get(&definition, "", name) else { return Ok(()) };
-        if cluster.deleting || keys::settle(&cluster.value()).is_none() {
+        if cluster.deleting || keys::carry_out(&cluster.value()).is_none() {
             return Ok(());
         }
         let mut change = |live: Option<&Value>| {
             let live = live.ok_or_else(|| Status::not_found(&definition, name))?;
-            Ok(keys::settle(live).unwrap_or_else(|| live.clone()))
+            Ok(keys::carry_out(live).unwrap_or_else(|| live.clone()))
         };
         let at = ObjectKey::new("", name);
         self.registry.update(&definition, &at, &write_options(), &mut change).await?;

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_certs::Pin;
-use karmada_gateway::ports::{Batch, ClusterLife, HeldDeletes, PortError, Position, SessionStore, Told};
+use karmada_gateway::ports::{
+    Batch, ClusterLife, CursorOrigin, HeldDeletes, PortError, Position, SessionStore,
+};
 use karmada_proto::body;
 use karmada_store::{Expect, Store, StoreError};
 use parking_lot::Mutex;
@@ -118,14 +120,19 @@ fn in_past(starts: &[Start], now: u64, cursor: u64, is: impl Fn(Start) -> bool) 
 }
 
 /// Who was told `cursor` by the start that an agent knows as `timeline`, seen from the Cluster for which it speaks now.
-fn who_was_told(starts: &[Start], now: u64, whose: ClusterLife<'_>, (timeline, cursor): (u64, u64)) -> Told {
+fn who_was_told(
+    starts: &[Start],
+    now: u64,
+    whose: ClusterLife<'_>,
+    (timeline, cursor): (u64, u64),
+) -> CursorOrigin {
     let is_ours = |start: Start| start.is_told_apart && start.told_as(whose) == timeline;
     if in_past(starts, now, cursor, is_ours) {
-        Told::ThisCluster
+        CursorOrigin::ThisCluster
     } else if in_past(starts, now, cursor, |start| start.is(timeline)) {
-        Told::AnotherCluster
+        CursorOrigin::AnotherCluster
     } else {
-        Told::InAnotherLife
+        CursorOrigin::InAnotherLife
     }
 }
 
@@ -191,7 +198,7 @@ impl SessionStore for StoredSessions {
         told_as(timeline, whose)
     }
 
-    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told {
+    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
         who_was_told(&self.starts, self.store.revision(), whose, (timeline, cursor))
     }
 
@@ -277,18 +284,18 @@ mod tests {
         let of = |cluster, uid| ClusterLife { cluster, uid };
         let told = |timeline, cursor| who_was_told(&starts, 120, NORTH, (timeline, cursor));
         for (timeline, cursor, who) in [
-            (told_as(id(2), NORTH), 50, Told::ThisCluster),
-            (told_as(id(2), NORTH), 51, Told::InAnotherLife),
-            (told_as(id(3), NORTH), 120, Told::ThisCluster),
-            (told_as(id(3), of("south", "u1")), 120, Told::AnotherCluster),
-            (told_as(id(3), of("north", "u0")), 120, Told::AnotherCluster),
-            (told_as(id(3), of("south", "u1")), 121, Told::InAnotherLife),
-            (id(3), 120, Told::AnotherCluster),
-            (id(1), 30, Told::AnotherCluster),
-            (id(1), 31, Told::InAnotherLife),
-            (told_as(id(1), NORTH), 10, Told::InAnotherLife),
-            (told_as(id(9), NORTH), 10, Told::InAnotherLife),
-            (0, 0, Told::InAnotherLife),
+            (told_as(id(2), NORTH), 50, CursorOrigin::ThisCluster),
+            (told_as(id(2), NORTH), 51, CursorOrigin::InAnotherLife),
+            (told_as(id(3), NORTH), 120, CursorOrigin::ThisCluster),
+            (told_as(id(3), of("south", "u1")), 120, CursorOrigin::AnotherCluster),
+            (told_as(id(3), of("north", "u0")), 120, CursorOrigin::AnotherCluster),
+            (told_as(id(3), of("south", "u1")), 121, CursorOrigin::InAnotherLife),
+            (id(3), 120, CursorOrigin::AnotherCluster),
+            (id(1), 30, CursorOrigin::AnotherCluster),
+            (id(1), 31, CursorOrigin::InAnotherLife),
+            (told_as(id(1), NORTH), 10, CursorOrigin::InAnotherLife),
+            (told_as(id(9), NORTH), 10, CursorOrigin::InAnotherLife),
+            (0, 0, CursorOrigin::InAnotherLife),
         ] {
             assert_eq!(told(timeline, cursor), who, "{timeline:x}/{cursor}");
         }

@@ -13,7 +13,7 @@ use super::background::Background;
 use crate::control::Control;
 use crate::fleet::{
     Agents, CachedWorks, ClusterLinks, Models, PlacementReviews, Repair, Reports, SessionGuard,
-    StoredSessions, customizations_told,
+    StoredSessions, customizations_document,
 };
 use crate::settings::Settings;
 
@@ -27,12 +27,12 @@ pub(super) fn gateway(
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),
-        control.links.clone(),
+        control.fleet.clone(),
         control.recorder.clone(),
         control.woken.clusters.clone(),
     );
     let ports = Ports { works: Arc::new(works), statuses: Arc::new(reports), registrar, sessions };
-    Gateway::new(ports, control.links.clone(), Options::default())
+    Gateway::new(ports, control.fleet.clone(), Options::default())
 }
 
 /// Starts what only a fleet has.
@@ -50,15 +50,15 @@ pub(super) fn start(
     if settings.controllers {
         // Only then there is somebody who has taken in what there is.
         let (shared, stop) = (control.shared.clone(), background.stop.clone());
-        background.tasks.spawn(customizations_told::tell(shared, gateway.clone(), stop));
+        background.tasks.spawn(customizations_document::tell(shared, gateway.clone(), stop));
         PlacementReviews::provide(registry, &control.shared).context("answering placement reviews")?;
     }
     control.models(Models::new(registry.clone(), gateway.clone()));
     control.repair(Repair::new(registry.clone(), gateway.clone()));
-    control.agents(Agents::new(registry.clone(), control.links.clone()));
+    control.agents(Agents::new(registry.clone(), control.fleet.clone()));
     let shown = registry.definition("edge.karmada.io", "v1alpha1", "clusterlinks");
     let shown = shown.context("showing links")?;
-    control.cluster_links(ClusterLinks::provide(registry, &control.links, &shown));
+    control.cluster_links(ClusterLinks::provide(registry, &control.fleet, &shown));
     control.guard(SessionGuard::new(registry.clone(), gateway.clone(), sessions));
     Ok(())
 }

@@ -13,7 +13,7 @@ use karmada_registry::admission::{
 use karmada_registry::{Clock, Parts, Registry};
 
 use super::opened::Opened;
-use crate::fleet::{Customizations, DeletionProtection, EXEMPT, FederatedQuotas, KarmadaPolicies};
+use crate::fleet::{CustomizationValidation, DeletionProtection, EXEMPT, FederatedQuotas, KarmadaPolicies};
 use crate::settings::{Serves, Settings};
 use crate::{certificates, randomness};
 
@@ -52,7 +52,7 @@ fn gates(opened: &Opened, authorizer: &Arc<Authorizer>, settings: &Settings) -> 
         Box::new(Escalation::new(authorizer.clone())),
         Box::new(CertificateRequests::new(authorizer.clone(), certificates::asked_name)),
         Box::new(KarmadaPolicies { taint_policies: settings.lifecycle.taint_policies }),
-        Box::new(Customizations),
+        Box::new(CustomizationValidation),
     ];
     if settings.access.accounts_of_pods {
         gates.push(Box::new(ServiceAccounts));

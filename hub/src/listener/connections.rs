@@ -51,7 +51,7 @@ struct State {
 }
 
 /// One connection's place; given back when dropped.
-pub struct Place {
+pub struct ConnectionPermit {
     connections: Arc<Connections>,
     key: (IpAddr, u64),
     /// Since when the peer is waited for, by answer.
@@ -61,7 +61,7 @@ pub struct Place {
 }
 
 /// A request under way, until the end of its answer.
-pub struct Busy(Arc<Place>);
+pub struct Busy(Arc<ConnectionPermit>);
 
 impl Connections {
     /// At most so many of one address (0: any number), and in all as many as the process may open files.
@@ -76,7 +76,7 @@ impl Connections {
     }
 
     /// A place for a connection. Where there are too many of its address, or in all, another one goes for it; `None` where none can.
-    pub fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Arc<Place>> {
+    pub fn enter(self: &Arc<Self>, from: IpAddr) -> Option<Arc<ConnectionPermit>> {
         let from = network(from);
         let now = self.started.elapsed();
         let mut open = self.open.lock();
@@ -93,7 +93,7 @@ impl Connections {
         let state = State { requests: 0, since: now, is_known: false, leaves: false, leave: leave.clone() };
         open.connections.insert(key, state);
         drop(open);
-        Some(Arc::new(Place { connections: self.clone(), key, waiting: Mutex::default(), leave }))
+        Some(Arc::new(ConnectionPermit { connections: self.clone(), key, waiting: Mutex::default(), leave }))
     }
 
     /// Lets a connection go, whoever it is: the system gives no more.
@@ -138,7 +138,7 @@ impl Open {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// A request begins.
     pub fn begin(self: &Arc<Self>) -> Busy {
         let now = self.connections.started.elapsed();
@@ -201,7 +201,7 @@ impl Place {
 
 impl Busy {
     /// Where the request is.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ConnectionPermit {
         &self.0
     }
 }
@@ -217,7 +217,7 @@ impl Drop for Busy {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.connections.open.lock().connections.remove(&self.key);
     }
@@ -286,7 +286,7 @@ mod tests {
     async fn busy_strangers_keep_nobody_out() {
         let all = Connections::bounded(100, 8, PortPatience::default());
         let flood: Vec<_> = (0..4).map(|_| all.enter(address(1)).unwrap()).collect();
-        let busy: Vec<_> = flood.iter().map(Place::begin).collect();
+        let busy: Vec<_> = flood.iter().map(ConnectionPermit::begin).collect();
         let guest = all.enter(address(2)).unwrap();
         let (agent, also) = (all.enter(address(3)).unwrap(), all.enter(address(3)).unwrap());
         let theirs = [guest.begin(), agent.begin(), also.begin()];

@@ -10,7 +10,7 @@ use futures::future::{Either, Pending};
 use karmada_certs::PeerIdentity;
 
 use super::Services;
-use super::connections::Place;
+use super::connections::ConnectionPermit;
 use super::peer::Peer;
 
 /// How often it is asked whether a certificate counts still.
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) fn of(
     services: &Services,
     peer: &Peer,
-    place: &Arc<Place>,
+    place: &Arc<ConnectionPermit>,
 ) -> Either<Pending<()>, Pin<Box<impl Future<Output = ()> + use<>>>> {
     if peer.is_stranger() || peer.identity.as_ref().is_some_and(PeerIdentity::is_of_an_agent) {
         return Either::Left(futures::future::pending());

@@ -30,7 +30,7 @@ impl BrokenOff {
 }
 
 /// A body that tells its connection's place how it goes.
-pub(super) struct Held {
+pub(super) struct Retained {
     body: Body,
     busy: Busy,
     broken: Option<BrokenOff>,
@@ -38,18 +38,18 @@ pub(super) struct Held {
     number: Option<u64>,
 }
 
-impl Held {
+impl Retained {
     /// The peer is waited for from now on, until the body is asked for its first piece.
-    pub fn of(answer: Response<Body>, busy: Busy, number: Option<u64>) -> Response<Held> {
+    pub fn of(answer: Response<Body>, busy: Busy, number: Option<u64>) -> Response<Retained> {
         if let Some(number) = number {
             busy.place().waits(number);
         }
         let broken = answer.extensions().get::<BrokenOff>().cloned();
-        answer.map(|body| Held { body, busy, broken, number })
+        answer.map(|body| Retained { body, busy, broken, number })
     }
 }
 
-impl http_body::Body for Held {
+impl http_body::Body for Retained {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -82,7 +82,7 @@ impl http_body::Body for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Retained {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             self.busy.place().took(number);
@@ -106,7 +106,7 @@ mod tests {
             let body = http_body_util::Full::new(Bytes::from_static(b"half")).map_err(|never| match never {});
             let mut answer = Response::new(body.boxed_unsync());
             answer.extensions_mut().insert(broken.clone());
-            let mut body = Held::of(answer, place.begin(), Some(1)).into_body();
+            let mut body = Retained::of(answer, place.begin(), Some(1)).into_body();
             assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
             if breaks {
                 broken.breaks_off();

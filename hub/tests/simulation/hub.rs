@@ -17,7 +17,7 @@ use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_gateway::connection::{Caller, carry};
 use karmada_gateway::ports::Ports;
-use karmada_gateway::{Gateway, Links, Options, Sources, service};
+use karmada_gateway::{Gateway, Options, SharedFleet, Sources, service};
 use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions};
 use karmada_hub::{DataDir, RegistryApi};
 use karmada_kinds::catalogue;
@@ -167,12 +167,12 @@ impl Hub {
     ) -> (Arc<Gateway>, Arc<HubRegistrar>) {
         let (wall, draws) = (clock.clone(), self.dice.clone());
         let sources = Sources::new(move || wall(), move || draws.lock().next());
-        let links = Links::new(sources, Grace::default().silence, |_, _| {});
+        let fleet = SharedFleet::new(sources, Grace::default().silence, |_, _| {});
         let workqueues = Arc::new(Workqueues::default());
         let api: Arc<dyn Api> = Arc::new(RegistryApi::new(registry.clone(), "simulation", workqueues));
         let recorder = Recorder::new(api, "simulation", clock);
-        let reports = Reports::new(registry.clone(), links.clone(), recorder, Arc::new(Queue::default()));
-        let contacts = Arc::new(Contacts(links.clone()));
+        let reports = Reports::new(registry.clone(), fleet.clone(), recorder, Arc::new(Queue::default()));
+        let contacts = Arc::new(Contacts(fleet.clone()));
         let registrar = HubRegistrar::new(registry.clone(), data, vec!["hub:1".to_owned()], contacts);
         let registrar = Arc::new(registrar);
         let ports = Ports {
@@ -181,7 +181,7 @@ impl Hub {
             registrar: registrar.clone(),
             sessions: Arc::new(sessions),
         };
-        (Gateway::new(ports, links, Options::default()), registrar)
+        (Gateway::new(ports, fleet, Options::default()), registrar)
     }
 
     /// It ends as by a power cut, or is killed: its peers hear nothing of it where it `vanishes`.

@@ -150,7 +150,7 @@ impl World {
             let site = self.places[at].agent.name.clone();
             let running = self.hub.running.as_ref().unwrap();
             let gateway = running.gateway.clone();
-            if let Some(hold) = gateway.links().link(&site).hold {
+            if let Some(hold) = gateway.fleet().link(&site).hold {
                 let batch: Batch = hold.batch;
                 let said = (annotations::CONFIRM_DELETES, batch.to_string());
                 self.places[at].held.clear();
@@ -230,8 +230,8 @@ impl World {
         }
         for _ in 0..60 {
             self.pass(Duration::from_secs(10)).await;
-            let links = self.hub.running.as_ref().unwrap().gateway.links();
-            let is_back = links.sessions() == self.places.len();
+            let fleet = self.hub.running.as_ref().unwrap().gateway.fleet();
+            let is_back = fleet.sessions() == self.places.len();
             if is_back && self.unfinished().is_empty() {
                 break;
             }
@@ -252,8 +252,8 @@ impl World {
             if place.bad.is_empty() && place.agent.site.calls() != before {
                 self.wrong.push(format!("{site} wrote to its member though nothing had changed"));
             }
-            let links = self.hub.running.as_ref().unwrap().gateway.links();
-            let Some(session) = links.link(site).session else {
+            let fleet = self.hub.running.as_ref().unwrap().gateway.fleet();
+            let Some(session) = fleet.link(site).session else {
                 self.wrong.push(format!("{site} has no session"));
                 continue;
             };

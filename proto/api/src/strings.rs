@@ -118,6 +118,10 @@ pub mod annotations {
     /// On a PropagationPolicy or ClusterPropagationPolicy: how long an earlier group of its clusters must have been well before workloads return to
     /// it from a later one, such as `10m`; without it they stay.
     pub const FAILBACK_AFTER: &str = "edge.karmada.io/failback-after";
+    /// On a binding that returned to an earlier group: the group and the clusters that it returned from, as JSON.
+    pub const FAILBACK_FROM: &str = "edge.karmada.io/failback-from";
+    /// On a binding that could not return: when that was given up, RFC 3339.
+    pub const FAILBACK_GIVEN_UP: &str = "edge.karmada.io/failback-given-up";
     /// On a binding of what followed workloads that a person deleted: clusters, joined by commas, in which nobody else wants it.
     pub const LET_GO: &str = "edge.karmada.io/let-go";
     /// A binding's dependencies, as JSON.

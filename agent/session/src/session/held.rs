@@ -14,12 +14,12 @@ use karmada_proto::v1::{Tombstone, Upsert};
 
 /// What the ledger holds of one Work, as far as the session must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldWork {
     /// The Work's uid.
     pub uid: String,
     /// The hub's revision of it.
     pub revision: u64,
-    /// Of its body.
+    /// The hash of its body.
     pub hash: Bytes,
     /// How far its life has come.
     pub phase: Phase,
@@ -38,7 +38,7 @@ pub enum Phase {
     Removed,
 }
 
-impl Held {
+impl HeldWork {
     /// What is to be enforced as `upsert` says.
     pub(super) fn desired(upsert: &Upsert) -> Self {
         let Upsert { uid, hash, suspended, preserve, generation, retry, .. } = upsert;
@@ -71,7 +71,7 @@ impl Held {
 /// All of them.
 #[derive(Debug)]
 pub(super) struct HeldWorks {
-    rows: BTreeMap<String, Held>,
+    rows: BTreeMap<String, HeldWork>,
     /// What the hub was told of as orphans, and knows nothing of.
     orphans: BTreeSet<String>,
     seed: Seed,
@@ -80,22 +80,22 @@ pub(super) struct HeldWorks {
 
 impl HeldWorks {
     /// As the ledger has them; `orphans` of them count for nothing.
-    pub(super) fn new(rows: BTreeMap<String, Held>, orphans: BTreeSet<String>, seed: Seed) -> Self {
+    pub(super) fn new(rows: BTreeMap<String, HeldWork>, orphans: BTreeSet<String>, seed: Seed) -> Self {
         let mut works = Self { rows, orphans, seed, root: Root::default() };
         works.root = Root::of(&seed, works.counting());
         works
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Held> {
+    pub(super) fn get(&self, key: &str) -> Option<&HeldWork> {
         self.rows.get(key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Held)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &HeldWork)> {
         self.rows.iter()
     }
 
     /// A Work of the hub's is held so.
-    pub(super) fn put(&mut self, key: &str, held: Held) {
+    pub(super) fn put(&mut self, key: &str, held: HeldWork) {
         self.uncount(key);
         self.orphans.remove(key);
         self.rows.insert(key.to_owned(), held);
@@ -103,7 +103,7 @@ impl HeldWorks {
     }
 
     /// What is held of a Work changes.
-    pub(super) fn change(&mut self, key: &str, change: impl FnOnce(&mut Held)) {
+    pub(super) fn change(&mut self, key: &str, change: impl FnOnce(&mut HeldWork)) {
         self.uncount(key);
         if let Some(held) = self.rows.get_mut(key) {
             change(held);
@@ -143,7 +143,7 @@ impl HeldWorks {
     /// What has no revision, and is no orphan, was listed at this one. Out: the keys of these.
     pub(super) fn listed_at(&mut self, revision: u64) -> Vec<String> {
         let orphans = &self.orphans;
-        let unlisted = |(key, held): &(&String, &mut Held)| {
+        let unlisted = |(key, held): &(&String, &mut HeldWork)| {
             held.revision == 0 && !held.uid.is_empty() && !orphans.contains(*key)
         };
         let listed = self.rows.iter_mut().filter(unlisted).map(|(key, held)| {
@@ -164,11 +164,11 @@ impl HeldWorks {
     }
 
     /// The rows of some buckets.
-    pub(super) fn rows_in(&self, buckets: &BTreeSet<u32>) -> impl Iterator<Item = (&String, &Held)> {
+    pub(super) fn rows_in(&self, buckets: &BTreeSet<u32>) -> impl Iterator<Item = (&String, &HeldWork)> {
         self.all_counting().filter(|(key, _)| buckets.contains(&(bucket(key) as u32)))
     }
 
-    fn all_counting(&self) -> impl Iterator<Item = (&String, &Held)> {
+    fn all_counting(&self) -> impl Iterator<Item = (&String, &HeldWork)> {
         self.rows.iter().filter(|(key, held)| !held.uid.is_empty() && !self.orphans.contains(*key))
     }
 
@@ -213,7 +213,7 @@ mod tests {
                     Tombstone { uid, ..Tombstone::default() },
                 );
                 match what {
-                    0 | 1 => works.put(&key, Held::desired(&upsert)),
+                    0 | 1 => works.put(&key, HeldWork::desired(&upsert)),
                     2 => works.change(&key, |held| held.buried(&tombstone)),
                     3 => works.remove(&key),
                     4 => works.set_orphans([key].into()),

@@ -16,8 +16,8 @@ use karmada_proto::digest::{Root, Seed};
 use karmada_proto::v1::{self, NackCode, TombstoneReason, agent_frame};
 
 use self::listing::Listing;
-use super::held::{Held, HeldWorks, Phase};
-use super::seen::SeenBeyond;
+use super::held::{HeldWork, HeldWorks, Phase};
+use super::seen_revisions::SeenBeyond;
 
 /// A cursor that moves without anything to store is written this seldom: an idle agent writes nothing.
 const CURSOR_EVERY: Duration = Duration::from_secs(300);
@@ -52,7 +52,7 @@ pub enum Change {
         /// Where it differs from the one held, what was put aside is to be tried again.
         retry: String,
     },
-    /// What bodies before the one just put named and it does not is left in the member, to be told as orphans.
+    /// Objects that earlier bodies of this Work named, and the one just put does not, stay in the member and are reported as orphans.
     KeepFormer {
         /// The Work's name.
         key: String,
@@ -162,14 +162,14 @@ pub(super) struct Intake {
 impl Intake {
     /// Over what the ledger holds; `assembly` carries a half-received body.
     pub(super) fn new(
-        held: BTreeMap<String, Held>,
+        held: BTreeMap<String, HeldWork>,
         (epoch, cursor, timeline): (u64, u64, u64),
         seen: Vec<v1::Seen>,
         seed: Seed,
         (assembly, now): (Assembly, Duration),
     ) -> Self {
         // What was not listed has no revision in the life of the hub that told the cursor.
-        let unlisted = |held: &Held| cursor > 0 && held.revision == 0 && held.phase == Phase::Desired;
+        let unlisted = |held: &HeldWork| cursor > 0 && held.revision == 0 && held.phase == Phase::Desired;
         let orphans = held.iter().filter(|(_, held)| unlisted(held)).map(|(key, _)| key.clone()).collect();
         Self {
             held: HeldWorks::new(held, orphans, seed),
@@ -296,7 +296,7 @@ impl Intake {
         if stale {
             return;
         }
-        self.held.put(&upsert.key, Held::desired(upsert));
+        self.held.put(&upsert.key, HeldWork::desired(upsert));
         self.seen.stored(self.speaking, upsert.revision);
         self.uncommitted += body.len();
         self.changes.push(Change::Put {
@@ -320,7 +320,7 @@ impl Intake {
         self.mark(&upsert.key);
         match self.held.get(&upsert.key) {
             Some(held) if held.hash == upsert.hash && held.phase == Phase::Desired => {
-                self.held.put(&upsert.key, Held::desired(upsert));
+                self.held.put(&upsert.key, HeldWork::desired(upsert));
                 self.seen.stored(self.speaking, upsert.revision);
                 self.changes.push(Change::Touch {
                     key: upsert.key.clone(),
@@ -489,7 +489,7 @@ impl Intake {
     pub(super) fn found(&mut self, keys: &[String]) {
         for key in keys {
             if self.held.get(key).is_none() {
-                self.held.put(key, Held::found());
+                self.held.put(key, HeldWork::found());
             }
         }
     }

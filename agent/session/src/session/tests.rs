@@ -12,12 +12,12 @@ const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-fn held(uid: &str, revision: u64, hash: &[u8]) -> Held {
+fn held(uid: &str, revision: u64, hash: &[u8]) -> HeldWork {
     let hash = Bytes::copy_from_slice(hash);
-    Held { uid: uid.into(), revision, hash, phase: Phase::Desired, content: [0; 16] }
+    HeldWork { uid: uid.into(), revision, hash, phase: Phase::Desired, content: [0; 16] }
 }
 
-fn open(epoch: u64, cursor: u64, works: &[(&str, Held)]) -> Session {
+fn open(epoch: u64, cursor: u64, works: &[(&str, HeldWork)]) -> Session {
     let opening =
         Opening { cluster_name: "m".into(), boot_id: "b".into(), epoch, cursor, ..Opening::default() };
     let works = works.iter().map(|(key, held)| ((*key).to_owned(), held.clone())).collect();
@@ -167,7 +167,7 @@ fn offers_are_taken_where_the_hash_is_held_and_the_cursor_waits_for_what_is_want
 
 #[test]
 fn absence_never_deletes_and_what_was_removed_is_forgotten() {
-    let removed = Held { phase: Phase::Removed, ..held("u-gone", 1, b"x") };
+    let removed = HeldWork { phase: Phase::Removed, ..held("u-gone", 1, b"x") };
     let mut session = open(7, 1, &[("orphan", held("u-o", 1, b"x")), ("gone", removed)]);
     said(&mut session);
     welcome(&mut session, 7);
@@ -208,7 +208,7 @@ fn a_tombstone_removes_its_own_uid_or_what_is_older_and_nothing_newer() {
         hear(&mut session, tombstone("a", uid, revision, reason));
         assert_eq!(written(&mut session), expect, "{what}");
     }
-    let removed = Held { phase: Phase::Removed, ..held("u-a", 5, b"x") };
+    let removed = HeldWork { phase: Phase::Removed, ..held("u-a", 5, b"x") };
     let mut session = open(7, 3, &[("a", removed)]);
     said(&mut session);
     welcome(&mut session, 7);
@@ -622,7 +622,7 @@ fn a_hub_that_takes_no_answers_is_not_read() {
             hear(&mut session, body.clone());
             session.take_changes();
             session.committed(secs(1));
-            session.credit = CreditLedger::new(WINDOW);
+            session.credit = CreditWindow::new(WINDOW);
             read += 1;
         }
     }

@@ -1,5 +1,6 @@
 //! The engine against a member in memory, on paused time.
 
+mod becomes_active;
 mod departures;
 mod names;
 mod pauses;
@@ -7,7 +8,6 @@ mod renames;
 mod sharing;
 mod starts;
 mod strays;
-mod takeover;
 
 use bytes::Bytes;
 use jiff::Timestamp;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
-use super::keys::{KeySet, Verdict};
+use super::keys::{KeySet, KeyVerdict};
 use super::token::Unverified;
 
 /// How long nothing is asked of an issuer again.
@@ -42,20 +42,21 @@ impl Fetched {
         F: Future<Output = Result<KeySet, String>>,
     {
         let before = self.known.read().keys.clone();
-        let verdict =
-            |keys: &Option<Arc<KeySet>>| keys.as_ref().map_or(Verdict::UnknownKey, |keys| keys.verify(token));
+        let verdict = |keys: &Option<Arc<KeySet>>| {
+            keys.as_ref().map_or(KeyVerdict::UnknownKey, |keys| keys.verify(token))
+        };
         let verdict = match verdict(&before) {
-            Verdict::Good => Verdict::Good,
+            KeyVerdict::Good => KeyVerdict::Good,
             // The key that it names may be another one by now.
-            Verdict::Bad | Verdict::UnknownKey => {
+            KeyVerdict::Bad | KeyVerdict::UnknownKey => {
                 self.refresh(before.as_ref(), fetch).await?;
                 verdict(&self.known.read().keys.clone())
             }
         };
         match verdict {
-            Verdict::Good => Ok(()),
-            Verdict::Bad => Err("the signature is not the issuer's".to_owned()),
-            Verdict::UnknownKey => Err("signed by a key that the issuer does not show".to_owned()),
+            KeyVerdict::Good => Ok(()),
+            KeyVerdict::Bad => Err("the signature is not the issuer's".to_owned()),
+            KeyVerdict::UnknownKey => Err("signed by a key that the issuer does not show".to_owned()),
         }
     }
 

@@ -13,7 +13,7 @@ use super::token::Unverified;
 
 /// What the keys say of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum KeyVerdict {
     /// One of them signed it.
     Good,
     /// The key that it names did not.
@@ -47,13 +47,13 @@ impl KeySet {
     }
 
     /// What they say of a token.
-    pub(super) fn verify(&self, token: &Unverified<'_>) -> Verdict {
+    pub(super) fn verify(&self, token: &Unverified<'_>) -> KeyVerdict {
         let mut named =
             self.0.iter().filter(|(id, _)| token.key_id.is_empty() || *id == token.key_id).peekable();
         if named.peek().is_none() {
-            return Verdict::UnknownKey;
+            return KeyVerdict::UnknownKey;
         }
-        if named.any(|(_, key)| key.signed(token)) { Verdict::Good } else { Verdict::Bad }
+        if named.any(|(_, key)| key.signed(token)) { KeyVerdict::Good } else { KeyVerdict::Bad }
     }
 }
 
@@ -152,13 +152,13 @@ pub(super) mod tests {
         let (one, two) = (Signer::new(), Signer::new());
         let keys = KeySet::read(&json!({"keys": [one.public("1"), two.public("2"), {"kty": "oct"}]}));
         let verdict = |token: &str| Unverified::read(token).map(|token| keys.verify(&token)).ok();
-        assert_eq!(verdict(&one.token("1")), Some(Verdict::Good));
-        assert_eq!(verdict(&two.token("")), Some(Verdict::Good));
-        assert_eq!(verdict(&one.token("2")), Some(Verdict::Bad));
-        assert_eq!(verdict(&one.token("3")), Some(Verdict::UnknownKey));
+        assert_eq!(verdict(&one.token("1")), Some(KeyVerdict::Good));
+        assert_eq!(verdict(&two.token("")), Some(KeyVerdict::Good));
+        assert_eq!(verdict(&one.token("2")), Some(KeyVerdict::Bad));
+        assert_eq!(verdict(&one.token("3")), Some(KeyVerdict::UnknownKey));
         for algorithm in ["none", "HS256", "RS256", "ES384", ""] {
             let token = one.headed(json!({"alg": algorithm, "kid": "1"}));
-            assert_eq!(verdict(&token), Some(Verdict::Bad), "{algorithm}");
+            assert_eq!(verdict(&token), Some(KeyVerdict::Bad), "{algorithm}");
         }
         for bad in ["", "a.b.c", "..", &one.token("").replace('.', "")] {
             assert_eq!(verdict(bad), None, "{bad}");

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_registry::identity;
+use karmada_registry::object_identity;
 use karmada_schema::object::{ObjectKey, meta};
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, condition};
@@ -55,7 +55,7 @@ impl ApiServer {
             let asked = meta::text(binding, "uid");
             if !asked.is_empty() && asked != meta::text(&pod, "uid") {
                 let uid = meta::text(&pod, "uid");
-                return Err(identity::another_uid(definition, &key, asked, uid, dry_run));
+                return Err(object_identity::another_uid(definition, &key, asked, uid, dry_run));
             }
             let refuse = |why: String| Err(Status::conflict_because(&bindings, name, &why));
             if meta::deleting(&pod) {

@@ -85,7 +85,7 @@ impl ApiServer {
         let key = ObjectKey::new(&namespace_of(definition, wanted), &wanted.name);
         if meta::name(&value).is_empty() {
             // What cannot be read is refused as that.
-            karmada_registry::decode::decode(definition, &mut value.clone(), options)?;
+            karmada_registry::field_validation::decode(definition, &mut value.clone(), options)?;
             return Err(Status::nameless(&key.name));
         }
         let creates = definition.row.creates_on_update && options.subresource.is_empty();

@@ -1,5 +1,8 @@
 //! Bindings whose Works would have one name, over the port in memory.
 
+mod evictions;
+mod held_removals;
+
 use karmada_api::strings::annotations;
 use serde_json::json;
 

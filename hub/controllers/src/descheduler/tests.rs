@@ -62,6 +62,7 @@ async fn looks(api: &Arc<FakeApi>, agents: &Arc<Agents>, minute: u32) -> Result<
     let web = key("shop", "web-deployment");
     let first = Descheduler::new(noon.shared.clone(), agents.clone(), OPTIONS);
     assert_eq!(first.reconcile(&web).await.unwrap(), again(OPTIONS.interval), "nothing at first sight");
+    tokio::time::advance(Duration::from_secs(60 * u64::from(minute))).await;
     let looked = Mutex::new(first.looked.lock().clone());
     let second =
         Descheduler { shared: then.shared.clone(), estimator: agents.clone(), options: OPTIONS, looked };

@@ -39,13 +39,17 @@ async fn at(api: &Arc<FakeApi>, minute: u32) -> Rig {
 async fn looks(api: &Arc<FakeApi>, minutes: &[u32]) -> Action {
     let mut wanted = BTreeMap::new();
     let mut came = Action::Done;
+    let mut last = minutes[0];
     for minute in minutes {
+        tokio::time::advance(Duration::from_secs(60 * u64::from(minute - last))).await;
+        last = *minute;
         let rig = at(api, *minute).await;
-        let turns = Mutex::new(Lane::new(std::time::Duration::ZERO));
         let failback = Failback {
             shared: rig.shared.clone(),
+            estimator: None,
+            patience: SignedDuration::from_mins(10),
             started: Instant::now(),
-            turns,
+            turns: Mutex::new(Lane::new(Duration::ZERO)),
             wanted: Mutex::new(wanted),
         };
         came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
@@ -73,6 +77,58 @@ async fn it_returns_once_the_earlier_group_was_well_for_long_enough() {
     let writes = api.writes();
     looks(&api, &[20, 30, 40]).await;
     assert_eq!(api.writes(), writes, "it is under way");
+}
+
+/// Edits the one binding, as its other controllers do.
+async fn edit(api: &Arc<FakeApi>, change: impl FnOnce(&mut Value)) {
+    let at = (BINDING_API, "ResourceBinding");
+    self::at(api, 0).await.edit(at, &key("default", "web-configmap"), change).await;
+}
+
+/// What ran well in the later group goes on there, also where the hub dies between the two writes.
+#[tokio::test(start_paused = true)]
+async fn a_return_that_does_not_become_healthy_is_taken_back() {
+    let api = Rig::new(objects(&after("0s"), LONG_AGO)).await.api;
+    looks(&api, &[0, 1]).await;
+    edit(&api, |binding| {
+        binding["spec"]["gracefulEvictionTasks"][0]["creationTimestamp"] = json!("2026-05-01T12:01:00Z");
+        binding["status"]["schedulerObservingAffinityName"] = json!("first");
+        binding["status"]["lastScheduledTime"] = json!("2026-05-01T12:01:00Z");
+    })
+    .await;
+    let writes = api.writes();
+    looks(&api, &[5, 11]).await;
+    assert_eq!(api.writes(), writes, "it has ten minutes");
+    looks(&api, &[12]).await;
+    let taken_back = spec(&api);
+    assert_eq!(taken_back["clusters"], json!([{"name": "far"}]));
+    assert!(taken_back["gracefulEvictionTasks"].as_array().is_none_or(Vec::is_empty));
+    looks(&api, &[13]).await;
+    let status =
+        api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap()["status"].clone();
+    assert_eq!(status["schedulerObservingAffinityName"], "second");
+    edit(&api, |binding| {
+        let generation = binding["metadata"]["generation"].clone();
+        binding["status"]["schedulerObservedGeneration"] = generation;
+    })
+    .await;
+    let writes = api.writes();
+    looks(&api, &[14, 40, 59]).await;
+    assert_eq!(api.writes(), writes, "the next try is an hour off");
+}
+
+/// Its newest generation is not scheduled yet, again and again: what was watched so far counts.
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_changes_often_returns_all_the_same() {
+    let api = Rig::new(objects(&after("10m"), LONG_AGO)).await.api;
+    let shared = at(&api, 0).await;
+    let failback = Failback::new(shared.shared.clone(), None, SignedDuration::from_mins(10));
+    let web = key("default", "web-configmap");
+    failback.reconcile(&web).await.unwrap();
+    assert_eq!(failback.wanted.lock().len(), 1);
+    edit(&api, |binding| binding["status"]["schedulerObservedGeneration"] = json!(0)).await;
+    failback.reconcile(&web).await.unwrap();
+    assert_eq!(failback.wanted.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,8 +162,8 @@ async fn a_group_that_does_not_take_it_meanwhile_is_watched_anew() {
     let writes = api.writes();
     assert_eq!(looks(&api, &[0, 30]).await, again(LOOK));
     let shared = at(&api, 30).await;
-    let failback = Failback::new(shared.shared.clone(), 1.0);
-    failback.wanted.lock().insert(key("default", "web-configmap"), "2026-05-01T12:00:00Z".parse().unwrap());
+    let failback = Failback::new(shared.shared.clone(), None, SignedDuration::from_mins(10));
+    failback.wanted.lock().insert(key("default", "web-configmap"), Instant::now());
     failback.reconcile(&key("default", "web-configmap")).await.unwrap();
     assert!(failback.wanted.lock().is_empty());
     assert_eq!(api.writes(), writes);
@@ -119,10 +175,10 @@ async fn a_group_that_does_not_take_it_meanwhile_is_watched_anew() {
 #[tokio::test(start_paused = true)]
 async fn they_take_turns() {
     let rig = Rig::new(objects(&after("0s"), LONG_AGO)).await;
-    let failback = Failback::new(rig.shared.clone(), 0.5);
+    let failback = Failback::new(rig.shared.clone(), None, SignedDuration::from_mins(10));
     assert_eq!(failback.turns.lock().ask(&key("default", "another"), failback.started.elapsed()), None);
     let came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
-    assert_eq!(came, Action::RequeueAfter(std::time::Duration::from_secs(2)));
+    assert_eq!(came, Action::RequeueAfter(TURN));
     assert_eq!(rig.api.writes(), 0);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_core::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
-use karmada_core::federated_hpa::{Answers, Told};
+use karmada_core::federated_hpa::{Answers, ClusterMetrics};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +45,7 @@ impl Clusters {
     }
 }
 
-fn told_by(uses: &[i64]) -> Told {
+fn told_by(uses: &[i64]) -> ClusterMetrics {
     let since: Timestamp = "2026-05-01T10:00:00Z".parse().unwrap();
     let sample = |milli: &i64| Sample { milli: *milli, at: since, window: SignedDuration::ZERO };
     let pod = |milli: &i64| Pod {
@@ -55,7 +55,7 @@ fn told_by(uses: &[i64]) -> Told {
         ready: Some(Ready { serves: Some(true), since }),
         measures: vec![Measure { sample: Some(sample(milli)), request: Ok(1000) }],
     };
-    Told { pods: uses.iter().map(pod).collect(), readings: vec![Reading::OfPods] }
+    ClusterMetrics { pods: uses.iter().map(pod).collect(), readings: vec![Reading::OfPods] }
 }
 
 #[async_trait::async_trait]
@@ -404,4 +404,30 @@ async fn another_target_begins_anew() {
     let anew = controller.remembered(&key("shop", "h"), &hpa);
     assert_ne!((anew.target.name, anew.history.clone()), (before.target.name, before.history));
     assert_eq!(anew.history, History::default());
+}
+
+/// Kubernetes' own autoscalers refuse this as well: each would scale back what the other did, for ever.
+#[tokio::test(start_paused = true)]
+async fn two_that_scale_one_target_scale_nothing_until_one_is_gone() {
+    let mut all = world(&json!({"minReplicas": 8}));
+    let mut second = hpa(&json!({"maxReplicas": 3}));
+    second["metadata"]["name"] = json!("other");
+    all.push(second);
+    let rig = Rig::new(all).await;
+    let clusters = Clusters::of([("m1", &[50, 50]), ("m2", &[50, 50])]);
+    let controller = FederatedHPAs::new(rig.shared.clone(), clusters);
+    let (first, other) = (key("shop", "h"), key("shop", "other"));
+    // Who is there alone may have scaled before the other came.
+    controller.reconcile(&other).await.unwrap();
+    assert_eq!(replicas(&rig.api), 3);
+    for _ in 0..3 {
+        controller.reconcile(&first).await.unwrap();
+        controller.reconcile(&other).await.unwrap();
+        assert_eq!(replicas(&rig.api), 3);
+    }
+    assert_eq!(said(&rig.api, "ScalingActive"), "False AmbiguousSelector");
+    rig.delete(FEDERATED_HPA, &other).await;
+    controller.reconcile(&other).await.unwrap();
+    controller.reconcile(&first).await.unwrap();
+    assert_eq!(replicas(&rig.api), 8);
 }

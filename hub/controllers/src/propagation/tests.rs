@@ -1,10 +1,15 @@
 //! What an event costs all loops together: the same in a small fleet and in a large one, counted in keys that are woken and in calls of the port.
 
+mod dependencies;
+mod evictions;
+mod presets;
+mod running;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::running::Running;
+use self::running::Running;
 use super::*;
 use crate::port::Api;
 use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use karmada_core::scheduler::queue::{Limits, SchedulingQueue};
+use karmada_core::scheduler::queue::{QueueTimes, SchedulingQueue};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use crate::workqueues::{Counted, Counts};
 
 /// A binding for which there is no room is looked at again after this long, also if nothing changed: the room that clusters report does not
 /// wake it, as each report of each cluster would wake all of them. Karmada waits for five minutes.
-const LIMITS: Limits = Limits { patience: Duration::from_secs(30), ..Limits::KARMADA };
+const LIMITS: QueueTimes = QueueTimes { patience: Duration::from_secs(30), ..QueueTimes::KARMADA };
 
 /// Which priority a binding has.
 type Priority = Box<dyn Fn(&Key) -> i32 + Send + Sync>;

@@ -140,7 +140,7 @@ async fn what_was_placed_a_moment_ago_is_taken_where_the_gate_is_on() {
 /// Agents by what they answer, and whom the scheduler asked.
 #[derive(Default)]
 struct Told {
-    answers: crate::estimator::Answers,
+    answers: estimator::Answers,
     asked: Mutex<Vec<String>>,
 }
 
@@ -150,7 +150,7 @@ impl Estimator for Told {
         &self,
         clusters: &[&str],
         _: Option<&karmada_api::binding::ReplicaRequirements>,
-    ) -> crate::estimator::Answers {
+    ) -> estimator::Answers {
         self.asked.lock().push(clusters.join(","));
         self.answers.clone()
     }
@@ -160,7 +160,7 @@ impl Estimator for Told {
         _: &[&str],
         _: &karmada_api::binding::ObjectReference,
         _: std::time::Duration,
-    ) -> crate::estimator::Answers {
+    ) -> estimator::Answers {
         panic!("the scheduler does not ask this")
     }
 }
@@ -223,7 +223,7 @@ impl Estimator for Slow {
         &self,
         clusters: &[&str],
         _: Option<&karmada_api::binding::ReplicaRequirements>,
-    ) -> crate::estimator::Answers {
+    ) -> estimator::Answers {
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         clusters.iter().map(|cluster| ((*cluster).to_owned(), Ok(5))).collect()
     }
@@ -233,7 +233,7 @@ impl Estimator for Slow {
         _: &[&str],
         _: &karmada_api::binding::ObjectReference,
         _: std::time::Duration,
-    ) -> crate::estimator::Answers {
+    ) -> estimator::Answers {
         panic!("the scheduler does not ask this")
     }
 }

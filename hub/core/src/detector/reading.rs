@@ -2,7 +2,7 @@
 //!
 //! In: a template, and who reads it. Out: what its binding says of it. A kind that nobody knows is no workload.
 
-use karmada_api::binding::Component;
+use karmada_api::binding::{Component, ReplicaRequirements};
 use karmada_api::object;
 use karmada_interpreter::{InterpretError, Interpreter, Operation, Replicas};
 use serde_json::Value;
@@ -38,14 +38,25 @@ impl Reading<'_> {
         let (api_version, kind) = (object::api_version(template), object::kind(template));
         let known = |operation| self.interpreter.enabled(api_version, kind, operation);
         if self.parts == Parts::Apart && known(Operation::InterpretComponent) {
-            return Ok(Workload {
-                components: self.interpreter.components(template)?,
-                ..Workload::default()
-            });
+            let components = self.interpreter.components(template)?;
+            // One part alone is placed, and divided, as any workload is: by its replicas.
+            let replicas = if let [only] = &components[..] { replicas_of(only) } else { Replicas::default() };
+            return Ok(Workload { replicas, components });
         }
         if known(Operation::InterpretReplica) {
             return Ok(Workload { replicas: self.interpreter.replicas(template)?, ..Workload::default() });
         }
         Ok(Workload::default())
     }
+}
+
+/// A part as the replicas of a workload that has no other.
+fn replicas_of(part: &Component) -> Replicas {
+    let requirements = part.replica_requirements.clone().map(|asked| ReplicaRequirements {
+        node_claim: asked.node_claim,
+        resource_request: asked.resource_request,
+        priority_class_name: asked.priority_class_name,
+        ..ReplicaRequirements::default()
+    });
+    Replicas { count: part.replicas, requirements }
 }

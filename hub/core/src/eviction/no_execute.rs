@@ -65,7 +65,7 @@ pub struct Rules {
 
 /// What becomes of a binding in a tainted cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Look {
+pub enum Stay {
     /// It stays until something changes.
     Stays,
     /// It stays for so long.
@@ -101,15 +101,15 @@ pub fn look(
     taints: &[Taint],
     rules: Rules,
     now: Timestamp,
-) -> Result<Look, LookError> {
+) -> Result<Stay, LookError> {
     let is_target = binding.spec.clusters.iter().any(|target| target.name == cluster);
     if binding.metadata.deletion_timestamp.is_some() || !is_target || !taints.iter().any(evicts) {
-        return Ok(Look::Stays);
+        return Ok(Stay::Stays);
     }
     match borne(taints, &tolerations(binding)?, now) {
-        Borne::Forever => Ok(Look::Stays),
-        Borne::For(left) => Ok(Look::StaysFor(left)),
-        Borne::NotAtAll => Ok(Look::Leaves(Box::new(task(binding, cluster, rules)?))),
+        Borne::Forever => Ok(Stay::Stays),
+        Borne::For(left) => Ok(Stay::StaysFor(left)),
+        Borne::NotAtAll => Ok(Stay::Leaves(Box::new(task(binding, cluster, rules)?))),
     }
 }
 

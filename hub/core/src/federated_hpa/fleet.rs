@@ -13,7 +13,7 @@ use super::facts::{Facts, Pod, Reading};
 
 /// What one cluster told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ClusterMetrics {
     /// The target's Pods there.
     pub pods: Vec<Pod>,
     /// What is known of each metric there.
@@ -21,7 +21,7 @@ pub struct Told {
 }
 
 /// What each cluster told, or in words why it did not.
-pub type Answers = BTreeMap<String, Result<Told, String>>;
+pub type Answers = BTreeMap<String, Result<ClusterMetrics, String>>;
 
 /// What all clusters have together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::cmp::Ordering;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::{HPAScalingPolicy, HPAScalingRules, HorizontalPodAutoscalerBehavior};
 
+use super::conditions::Said;
 use super::history::{Entry, History};
-use super::said::Said;
 
 /// The window of stability downwards where nobody says otherwise.
 const WINDOW: SignedDuration = SignedDuration::from_secs(300);
@@ -29,7 +29,7 @@ pub struct Pace<'a> {
 
 /// What held it back, as a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum LimitedBy {
     /// Nothing.
     Nothing,
     /// `maxReplicas`.
@@ -50,7 +50,7 @@ pub struct Paced {
     /// Whether a window made another recommendation of it: higher than the present one, or lower.
     pub stabilized: Ordering,
     /// What held it back besides.
-    pub held: Held,
+    pub held: LimitedBy,
 }
 
 impl Paced {
@@ -74,16 +74,22 @@ impl Paced {
     }
 }
 
-impl Held {
+impl LimitedBy {
     /// Whether a bound or a policy holds something back.
     pub fn said(self) -> Said {
         let words = |holds, reason, words: &str| Said::limited(holds, reason, words);
         match self {
-            Held::Nothing => words(false, "DesiredWithinRange", "no bound and no policy holds anything back"),
-            Held::Most => words(true, "TooManyReplicas", "more replicas are asked for than maxReplicas"),
-            Held::Least => words(true, "TooFewReplicas", "fewer replicas are asked for than minReplicas"),
-            Held::Up => words(true, "ScaleUpLimit", "more replicas are asked for than may be added now"),
-            Held::Down => words(true, "ScaleDownLimit", "fewer replicas are asked for than may be left now"),
+            LimitedBy::Nothing => {
+                words(false, "DesiredWithinRange", "no bound and no policy holds anything back")
+            }
+            LimitedBy::Most => words(true, "TooManyReplicas", "more replicas are asked for than maxReplicas"),
+            LimitedBy::Least => {
+                words(true, "TooFewReplicas", "fewer replicas are asked for than minReplicas")
+            }
+            LimitedBy::Up => words(true, "ScaleUpLimit", "more replicas are asked for than may be added now"),
+            LimitedBy::Down => {
+                words(true, "ScaleDownLimit", "fewer replicas are asked for than may be left now")
+            }
         }
     }
 }
@@ -99,7 +105,7 @@ pub fn follow(pace: Pace<'_>, history: &History, current: i32, recommended: i32,
         None => by_itself(pace, current, stable),
         Some(rules) => by_rules(pace, rules, history, current, stable, now),
     };
-    let held = if replicas == stable { Held::Nothing } else { held };
+    let held = if replicas == stable { LimitedBy::Nothing } else { held };
     Paced { replicas, stabilized: stable.cmp(&recommended), held }
 }
 
@@ -153,11 +159,12 @@ fn period(policy: &HPAScalingPolicy) -> SignedDuration {
 }
 
 /// Within the bounds, and up to the double or to four.
-fn by_itself(pace: Pace<'_>, current: i32, stable: i32) -> (i32, Held) {
+fn by_itself(pace: Pace<'_>, current: i32, stable: i32) -> (i32, LimitedBy) {
     let fastest = current.saturating_mul(2).max(4);
-    let (most, by) = if pace.most > fastest { (fastest, Held::Up) } else { (pace.most, Held::Most) };
+    let (most, by) =
+        if pace.most > fastest { (fastest, LimitedBy::Up) } else { (pace.most, LimitedBy::Most) };
     if stable < pace.least {
-        return (pace.least, Held::Least);
+        return (pace.least, LimitedBy::Least);
     }
     (stable.min(most), by)
 }
@@ -170,22 +177,26 @@ fn by_rules(
     current: i32,
     stable: i32,
     now: Timestamp,
-) -> (i32, Held) {
+) -> (i32, LimitedBy) {
     match stable.cmp(&current) {
-        Ordering::Equal => (stable, Held::Nothing),
+        Ordering::Equal => (stable, LimitedBy::Nothing),
         Ordering::Greater => {
             let usual = [policy("Pods", 4), policy("Percent", 100)];
             let reached = Reach { current, history, now, up: true };
             let fastest = reached.furthest(behavior.scale_up.as_ref(), &usual).max(current);
-            let (most, by) = if pace.most > fastest { (fastest, Held::Up) } else { (pace.most, Held::Most) };
+            let (most, by) =
+                if pace.most > fastest { (fastest, LimitedBy::Up) } else { (pace.most, LimitedBy::Most) };
             (stable.min(most), by)
         }
         Ordering::Less => {
             let reached = Reach { current, history, now, up: false };
             let fastest =
                 reached.furthest(behavior.scale_down.as_ref(), &[policy("Percent", 100)]).min(current);
-            let (least, by) =
-                if pace.least < fastest { (fastest, Held::Down) } else { (pace.least, Held::Least) };
+            let (least, by) = if pace.least < fastest {
+                (fastest, LimitedBy::Down)
+            } else {
+                (pace.least, LimitedBy::Least)
+            };
             (stable.max(least), by)
         }
     }

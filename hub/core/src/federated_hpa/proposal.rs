@@ -12,8 +12,8 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use karmada_quantity::Quantity;
 
+use super::conditions::Said;
 use super::facts::{Facts, Reading};
-use super::said::Said;
 use super::usage::{self, Counting, Scale, Target, Tolerance, Used};
 
 /// What the metrics ask for.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::detector::Parts;
-use crate::scheduler::Verdict;
+use crate::scheduler::ClusterVerdict;
 use crate::scheduler::filter::Unfit;
 
 struct World {
@@ -84,7 +84,7 @@ fn it_tells_the_policy_the_clusters_and_what_each_of_them_gets() {
     let review = asked(&world(), &WhatIf::default());
     assert_eq!((review.policy.clone(), review.message.as_str()), (Some(("shop".into(), "all".into())), ""));
     assert_eq!(placed(&review), [("a", 1), ("b", 3)]);
-    assert_eq!(review.decision.as_ref().unwrap().report["c"], Verdict::Unfit(Unfit::Affinity));
+    assert_eq!(review.decision.as_ref().unwrap().report["c"], ClusterVerdict::Unfit(Unfit::Affinity));
     assert_eq!(replicas(&review), [("a".to_owned(), 1), ("b".to_owned(), 3)]);
     let image = |at: usize| {
         let work = review.works[at].work.as_ref().unwrap();
@@ -98,16 +98,19 @@ fn it_tells_the_policy_the_clusters_and_what_each_of_them_gets() {
 fn it_tells_what_would_be_without_a_cluster_with_a_taint_and_without_room() {
     let taint = || Taint { key: "down".into(), effect: "NoSchedule".into(), ..Taint::default() };
     let world = world();
-    let removed = WhatIf { removed_clusters: vec!["b".into()], ..WhatIf::default() };
+    let removed = WhatIf { removed_clusters: ["b".into()].into(), ..WhatIf::default() };
     assert_eq!(placed(&asked(&world, &removed)), [("a", 4)]);
     let tainted =
         WhatIf { taints: vec![ClusterTaint { cluster: "b".into(), taint: taint() }], ..WhatIf::default() };
     let review = asked(&world, &tainted);
     assert_eq!(placed(&review), [("a", 4)]);
-    assert_eq!(review.decision.unwrap().report["b"], Verdict::Unfit(Unfit::Taint("down:NoSchedule".into())));
-    let full = WhatIf { full_clusters: vec!["b".into()], ..WhatIf::default() };
+    assert_eq!(
+        review.decision.unwrap().report["b"],
+        ClusterVerdict::Unfit(Unfit::Taint("down:NoSchedule".into()))
+    );
+    let full = WhatIf { full_clusters: ["b".into()].into(), ..WhatIf::default() };
     assert_eq!(placed(&asked(&world, &full)), [("a", 4)]);
-    let all = WhatIf { full_clusters: vec!["a".into(), "b".into()], ..WhatIf::default() };
+    let all = WhatIf { full_clusters: ["a".into(), "b".into()].into(), ..WhatIf::default() };
     let nowhere = asked(&world, &all);
     assert!(
         nowhere.message.contains("Clusters available replicas 0 are not enough to schedule"),
@@ -115,8 +118,11 @@ fn it_tells_what_would_be_without_a_cluster_with_a_taint_and_without_room() {
         nowhere.message
     );
     assert!(nowhere.works.is_empty());
-    let wrong =
-        WhatIf { removed_clusters: vec!["z".into()], full_clusters: vec!["a".into()], ..WhatIf::default() };
+    let wrong = WhatIf {
+        removed_clusters: ["z".into()].into(),
+        full_clusters: ["a".into()].into(),
+        ..WhatIf::default()
+    };
     assert_eq!(wrong.unknown(&world.clusters), ["z"]);
 }
 
@@ -148,7 +154,7 @@ fn what_is_placed_stays_and_is_explained_too() {
     let review = asked(&world, &WhatIf::default());
     assert_eq!(placed(&review), [("a", 4)], "four are wanted, and four are there");
     assert_ne!(placed(&first), placed(&review));
-    let gone = WhatIf { removed_clusters: vec!["a".into()], ..WhatIf::default() };
+    let gone = WhatIf { removed_clusters: ["a".into()].into(), ..WhatIf::default() };
     assert_eq!(placed(&asked(&world, &gone)), [("b", 4)]);
 }
 
@@ -171,6 +177,22 @@ fn of_a_large_template_only_some_clusters_are_shown() {
     world.policies[0].spec.placement = serde_json::from_value(json!({})).unwrap();
     world.template["metadata"]["annotations"] = json!({"large": "x".repeat(1 << 20)});
     let review = asked(&world, &WhatIf::default());
-    assert_eq!((review.works.len(), review.left_out), (15, 25));
+    assert_eq!((review.works.len(), review.left_out), (16, 24));
     assert_eq!(placed(&review).len(), 40, "where it goes is told of all");
+}
+
+/// What counts is what is made: a small template may become a large one.
+#[test]
+fn of_what_an_override_makes_large_only_some_clusters_are_shown() {
+    let mut world = world();
+    world.clusters = (0..40).map(|at| cluster(&format!("m{at:02}"), "10")).collect();
+    world.policies[0].spec.placement = serde_json::from_value(json!({})).unwrap();
+    let path =
+        json!({"path": "/metadata/labels", "operator": "add", "value": {"large": "x".repeat(1 << 20)}});
+    let large = json!({"metadata": {"name": "large", "namespace": "shop"},
+        "spec": {"overrideRules": [{"overriders": {"plaintext": [path]}}]}});
+    world.overrides = vec![serde_json::from_value(large).unwrap()];
+    let review = asked(&world, &WhatIf::default());
+    assert!((4..16).contains(&review.works.len()), "{}", review.works.len());
+    assert_eq!(review.works.len() + review.left_out, 40);
 }

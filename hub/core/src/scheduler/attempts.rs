@@ -14,7 +14,7 @@ use karmada_api::policy::Placement;
 use super::assumptions::Assumed;
 use super::division::{self, Candidate, Division, DivisionError, Mode};
 use super::filter::{self, Unfit};
-use super::{Decision, Failure, Input, Outcome, Verdict, components, estimate, spread};
+use super::{ClusterVerdict, Decision, Failure, Input, Outcome, components, estimate, spread};
 
 /// How often one schedule asks whether a group means a cluster: 10,000 clusters and 50 groups, 100 clusters and 5,000.
 const MOST_LOOKS: usize = 500_000;
@@ -122,7 +122,7 @@ pub(super) fn place<C>(
 /// An attempt with what is told of each cluster.
 struct Tried {
     attempt: Attempt,
-    report: BTreeMap<String, Verdict>,
+    report: BTreeMap<String, ClusterVerdict>,
 }
 
 impl Tried {
@@ -173,18 +173,18 @@ impl Plan<'_> {
         for seen in &self.clusters {
             let name = seen.cluster.name();
             if seen.cluster.deleting() {
-                report.insert(name.to_owned(), Verdict::Deleting);
+                report.insert(name.to_owned(), ClusterVerdict::Deleting);
                 continue;
             }
             let fits = seen.serves.clone().and_then(|()| filter::tier(seen.cluster, &tiers));
             match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
                 Ok(tier) => {
-                    report.insert(name.to_owned(), Verdict::Passed);
+                    report.insert(name.to_owned(), ClusterVerdict::Passed);
                     let score = spread::locality_score(&self.binding.spec.clusters, name);
                     candidates.push(Candidate { cluster: seen.cluster, free: seen.free, tier, score });
                 }
                 Err(reason) => {
-                    report.insert(name.to_owned(), Verdict::Unfit(reason.clone()));
+                    report.insert(name.to_owned(), ClusterVerdict::Unfit(reason.clone()));
                     unfit.push(reason);
                 }
             }
@@ -195,7 +195,7 @@ impl Plan<'_> {
             self.select_and_divide(candidates, tiers.len() > 1)
         };
         for target in result.iter().flatten() {
-            report.insert(target.name.clone(), Verdict::Chosen(target.replicas));
+            report.insert(target.name.clone(), ClusterVerdict::Chosen(target.replicas));
         }
         Tried { attempt: Attempt { affinity_name: group.to_owned(), index, result }, report }
     }

@@ -59,15 +59,17 @@ pub fn changed(spec: &BindingSpec) -> bool {
 pub fn max_sets(cluster: &Cluster, parts: &[Component]) -> i64 {
     let Some(summary) = &cluster.status.resource_summary else { return 0 };
     let places = estimate::left(summary, "pods").units().max(0);
-    let pods: i64 = parts.iter().map(|part| i64::from(part.replicas.max(0))).sum();
+    // A part of no replicas asks for nothing; there may be many of them.
+    let parts: Vec<Component> = parts.iter().filter(|part| part.replicas > 0).cloned().collect();
+    let pods = parts.iter().map(|part| i64::from(part.replicas)).fold(0, i64::saturating_add);
     if pods == 0 {
         return places;
     }
-    let wanted = total(parts);
+    let wanted = total(&parts);
     let fits = wanted.iter().filter(|(_, amount)| !amount.is_zero());
     let fits = fits.map(|(name, amount)| estimate::times(name, estimate::left(summary, name), *amount));
     let by_sums = fits.min().unwrap_or(i64::MAX).min(places / pods).min(i64::from(i32::MAX));
-    estimate::sets_by_grades(cluster, parts, by_sums.min(MOST_SETS)).unwrap_or(by_sums)
+    estimate::sets_by_grades(cluster, &parts, by_sums.min(MOST_SETS)).unwrap_or(by_sums)
 }
 
 /// What one set asks for.

@@ -136,7 +136,7 @@ impl Outcome {
 
 /// Why a cluster was chosen or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ClusterVerdict {
     /// It is a target, with so many replicas.
     Chosen(i32),
     /// It could be one, but was not selected, or got no replica.
@@ -157,7 +157,7 @@ pub struct Decision {
     /// Every group of clusters that was tried, in order, and what came of it; one without a name where there are no groups.
     pub tried: Vec<Attempt>,
     /// Why, by cluster.
-    pub report: BTreeMap<String, Verdict>,
+    pub report: BTreeMap<String, ClusterVerdict>,
 }
 
 impl Decision {
@@ -211,9 +211,9 @@ pub fn preview<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
 }
 
 /// The clusters on their way out: whoever placed something there, it is lost.
-fn going(clusters: &[&Cluster]) -> BTreeMap<String, Verdict> {
+fn going(clusters: &[&Cluster]) -> BTreeMap<String, ClusterVerdict> {
     let going = clusters.iter().filter(|cluster| cluster.deleting());
-    going.map(|cluster| (cluster.name().to_owned(), Verdict::Deleting)).collect()
+    going.map(|cluster| (cluster.name().to_owned(), ClusterVerdict::Deleting)).collect()
 }
 
 /// The binding's metadata and spec with the decision in it; none if nothing changes. Where no cluster fits, what was
@@ -224,7 +224,7 @@ pub fn apply(binding: &ResourceBinding, decision: &Decision) -> Option<ResourceB
         Outcome::Scheduled(targets) => wanted.spec.clusters.clone_from(targets),
         Outcome::Failed(Failure::NoClusterFit(_)) => wanted.spec.clusters.clear(),
         _ => {
-            let going = |name: &str| decision.report.get(name) == Some(&Verdict::Deleting);
+            let going = |name: &str| decision.report.get(name) == Some(&ClusterVerdict::Deleting);
             wanted.spec.clusters.retain(|target| !going(&target.name));
             return (wanted != *binding).then_some(wanted);
         }

@@ -6,7 +6,7 @@
 //! | --- | --- | --- |
 //! | active | whoever is to be looked at | it is their turn: the higher priority first, of equals the one that came first |
 //! | backoff | those whose look failed | 1 s after they became active, doubled with each failure, at most 10 s |
-//! | unschedulable | those for whom there is no room | something that concerns them changes, or [`Limits::patience`] ends |
+//! | unschedulable | those for whom there is no room | something that concerns them changes, or [`QueueTimes::patience`] ends |
 //!
 //! What is promised: a key is in one stage at most, and never given to two at once; a key that is pushed while it is looked at comes
 //! again afterwards; a push from any stage makes it active at once. The rules are those of Karmada's `PriorityBasedScheduling`, surprises included: waiting is
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// How long keys wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct QueueTimes {
     /// After the first failure.
     pub base: Duration,
     /// After any number of failures.
@@ -30,9 +30,9 @@ pub struct Limits {
     pub patience: Duration,
 }
 
-impl Limits {
+impl QueueTimes {
     /// Karmada's numbers.
-    pub const KARMADA: Limits = Limits {
+    pub const KARMADA: QueueTimes = QueueTimes {
         base: Duration::from_secs(1),
         longest: Duration::from_secs(10),
         patience: Duration::from_secs(300),
@@ -82,7 +82,7 @@ enum Stage {
 /// The queue.
 #[derive(Debug)]
 pub struct SchedulingQueue<K> {
-    limits: Limits,
+    limits: QueueTimes,
     waiting: BTreeMap<K, (Stage, Entry)>,
     active: BTreeMap<Turn, K>,
     backoff: BTreeSet<(Duration, K)>,
@@ -96,7 +96,7 @@ pub struct SchedulingQueue<K> {
 
 impl<K: Ord + Clone> SchedulingQueue<K> {
     /// An empty queue.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: QueueTimes) -> Self {
         SchedulingQueue {
             limits,
             waiting: BTreeMap::new(),

@@ -22,9 +22,11 @@ use super::division::Candidate;
 #[error("{0}")]
 pub struct SpreadError(pub String);
 
-/// How many of a template's replicas a cluster has now.
+/// How many of a template's replicas a cluster has now; of a workload of several parts, its one set.
 fn held(previous: &[TargetCluster], name: &str) -> i64 {
-    previous.iter().find(|target| target.name == name).map_or(0, |target| i64::from(target.replicas))
+    let has =
+        |target: &TargetCluster| i64::from(target.replicas).max(i64::from(!target.components.is_empty()));
+    previous.iter().find(|target| target.name == name).map_or(0, has)
 }
 
 /// What a cluster can hold in all: what it has, and what is free.

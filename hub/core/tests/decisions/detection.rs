@@ -450,6 +450,20 @@ fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
     let apart = told(Parts::Apart);
     let parts: Vec<_> = apart.components.iter().map(|part| (part.name.as_str(), part.replicas)).collect();
     assert_eq!((apart.replicas, parts), (0, vec![("jobmanager", 1), ("taskmanager", 3)]));
+    // One part alone is a workload of replicas: of none, it would go to every cluster whole.
+    let template = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": "j", "namespace": "default", "uid": "u"},
+        "spec": {"replicatedJobs": [{"name": "w", "replicas": 3, "template": {"spec": {"template": pod}}}]}});
+    let every = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}]);
+    let of_jobs = self::policy("p", "default", json!({"resourceSelectors": every, "placement": {}}));
+    let reading = Reading { interpreter: &chain, parts: Parts::Apart };
+    let BindingChange::Create(one) = detector::binding(&template, &of_jobs, None, reading, None).unwrap()
+    else {
+        panic!("none is made");
+    };
+    assert_eq!((one.spec.replicas, one.spec.components.len(), one.spec.is_workload()), (3, 1, true));
+    let asked = one.spec.replica_requirements.unwrap_or_default().resource_request;
+    assert_eq!(asked["cpu"].to_string(), "2");
     // What has no parts is a workload of replicas either way.
     let reading = Reading { interpreter: &chain, parts: Parts::Apart };
     let all = self::policy("p", "default", json!({"resourceSelectors": all_deployments(), "placement": {}}));

@@ -8,7 +8,9 @@ use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
 use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::trigger::{Cause, Trigger, trigger};
-use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Verdict, cluster_changes, webster};
+use karmada_core::scheduler::{
+    self, ClusterVerdict, Decision, Failure, Input, Outcome, cluster_changes, webster,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -96,7 +98,7 @@ fn every_cluster_says_why() {
         .report
         .values()
         .map(|verdict| match verdict {
-            Verdict::Unfit(reason) => reason.to_string(),
+            ClusterVerdict::Unfit(reason) => reason.to_string(),
             other => format!("{other:?}"),
         })
         .collect();

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::StatePreservation;
 use karmada_core::failover::preservation::{brought, put_on, taken};
-use karmada_core::failover::{Look, Rules, look, unhealthy_since};
+use karmada_core::failover::{FailoverDecision, Rules, look, unhealthy_since};
 use karmada_interpreter::Chain;
 use serde_json::{Value, json};
 
@@ -82,7 +82,8 @@ fn steps(case: &Value) -> Vec<[Value; 4]> {
         let notes = held.metadata.clone();
         held = binding(case, &spec, &step["aggregatedStatus"]);
         held.metadata = notes;
-        let Look { wanted, look_again, refused, .. } = look(&held, &Chain::default(), rules(case), now);
+        let FailoverDecision { wanted, look_again, refused, .. } =
+            look(&held, &Chain::default(), rules(case), now);
         if let Some(wanted) = wanted {
             held = *wanted;
         }

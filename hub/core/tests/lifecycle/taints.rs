@@ -7,7 +7,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::policy::PurgeMode;
 use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_core::eviction::evict;
-use karmada_core::eviction::no_execute::{Look, Rules, evicts, look};
+use karmada_core::eviction::no_execute::{Rules, Stay, evicts, look};
 use karmada_core::eviction::pace::interval;
 use karmada_core::taint_policy;
 use serde_json::{Value, json};
@@ -49,9 +49,9 @@ fn times(case: &Value) -> Verdict {
     }
     let taints = taints(case);
     let queued = match look(&placed(case), "m1", &taints, PLAIN, time(&case["now"])) {
-        Ok(Look::Stays) => json!([false, null]),
-        Ok(Look::StaysFor(left)) => json!([false, left.as_secs()]),
-        Ok(Look::Leaves(_)) => json!([true, 0]),
+        Ok(Stay::Stays) => json!([false, null]),
+        Ok(Stay::StaysFor(left)) => json!([false, left.as_secs()]),
+        Ok(Stay::Leaves(_)) => json!([true, 0]),
         Err(_) if case.get("error").is_some() => return Verdict::Agrees,
         Err(error) => json!(error.to_string()),
     };
@@ -72,9 +72,9 @@ fn evictions(case: &Value) -> Verdict {
     let came = look(&binding, case["cluster"].as_str().unwrap(), &taints(case), rules, time(&case["now"]));
     let (mut spec, mut again): (BindingSpec, i64) = (binding.spec, 0);
     match came {
-        Ok(Look::Stays) => {}
-        Ok(Look::StaysFor(left)) => again = left.as_secs(),
-        Ok(Look::Leaves(task)) => drop(evict(&mut spec, *task)),
+        Ok(Stay::Stays) => {}
+        Ok(Stay::StaysFor(left)) => again = left.as_secs(),
+        Ok(Stay::Leaves(task)) => drop(evict(&mut spec, *task)),
         Err(_) if case.get("error").is_some() => return Verdict::Agrees,
         Err(error) => return Verdict::Differs(error.to_string()),
     }
@@ -140,11 +140,11 @@ fn statement_66_who_does_not_tolerate_a_taint_leaves_at_once_and_who_does_for_a_
     let look = |tolerations: &Value, ago: i64| {
         look(&placed(&json!({"tolerations": tolerations})), "m1", &tainted(ago), PLAIN, now()).unwrap()
     };
-    assert!(matches!(look(&json!([]), 0), Look::Leaves(_)));
-    assert_eq!(look(&forever, 90_000), Look::Stays);
-    assert_eq!(look(&seconds, 10), Look::StaysFor(SignedDuration::from_secs(290)));
-    assert!(matches!(look(&seconds, 300), Look::Leaves(_)));
-    let Look::Leaves(task) = look(&json!([]), 0) else { panic!() };
+    assert!(matches!(look(&json!([]), 0), Stay::Leaves(_)));
+    assert_eq!(look(&forever, 90_000), Stay::Stays);
+    assert_eq!(look(&seconds, 10), Stay::StaysFor(SignedDuration::from_secs(290)));
+    assert!(matches!(look(&seconds, 300), Stay::Leaves(_)));
+    let Stay::Leaves(task) = look(&json!([]), 0) else { panic!() };
     let told = [&task.from_cluster, &task.reason, &task.producer];
     assert_eq!(told, ["m1", "TaintUntolerated", "TaintManager"]);
     assert!(tainted(0).iter().all(evicts));
@@ -155,7 +155,7 @@ fn statement_66_who_does_not_tolerate_a_taint_leaves_at_once_and_who_does_for_a_
 fn a_cluster_that_is_left_and_never_purged_waits_for_a_person() {
     let mut binding = placed(&json!({"tolerations": []}));
     binding.spec.failover = serde_json::from_value(json!({"cluster": {"purgeMode": "Never"}})).unwrap();
-    let Look::Leaves(task) = look(&binding, "m1", &tainted(0), PLAIN, now()).unwrap() else { panic!() };
+    let Stay::Leaves(task) = look(&binding, "m1", &tainted(0), PLAIN, now()).unwrap() else { panic!() };
     assert_eq!(task.suppress_deletion, Some(true));
 }
 

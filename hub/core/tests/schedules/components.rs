@@ -1,10 +1,10 @@
 //! Workloads of several parts: how many sets of them fit, several who estimate that, and where they go.
 
-use karmada_api::binding::{BindingSpec, Component};
+use karmada_api::binding::{BindingSpec, Component, ResourceBinding};
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::SpreadConstraint;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
-use karmada_core::scheduler::{components, estimate, spread};
+use karmada_core::scheduler::{self, Outcome, components, estimate, spread};
 use serde_json::{Value, json};
 
 use crate::recorded::{self, Differences, Verdict, compare};
@@ -141,4 +141,57 @@ fn recorded_components() {
         "schedule" => compare(&outcome(case), &scheduled(case)),
         other => panic!("{other}: nobody knows how to look at this"),
     });
+}
+
+/// A cluster with so much CPU left.
+fn cluster_with(name: &str, cpu: &str) -> Cluster {
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"syncMode": "Pull"}, "status": {
+        "apiEnablements": [{"groupVersion": "flink.apache.org/v1beta1", "resources": [{"name": "flinkdeployments", "kind": "FlinkDeployment"}]}],
+        "resourceSummary": {"allocatable": {"cpu": cpu, "pods": "100"}}}}))
+    .unwrap()
+}
+
+/// What it runs on already is free for it: a job that is scaled down in a full cluster stays there.
+#[test]
+fn the_set_that_a_workload_has_in_a_cluster_counts_as_room_for_it() {
+    let part = |name: &str, replicas: i64| json!({"name": name, "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}});
+    let placed = json!([{"name": "jobmanager", "replicas": 1}, {"name": "taskmanager", "replicas": 4}]);
+    let binding: ResourceBinding = serde_json::from_value(json!({
+        "metadata": {"name": "job", "namespace": "d", "generation": 2, "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}},
+        "spec": {"schedulerName": "default-scheduler", "resource": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "namespace": "d", "name": "job"},
+            "components": [part("jobmanager", 1), part("taskmanager", 3)],
+            "clusters": [{"name": "full", "components": placed}],
+            "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+                "replicaScheduling": {"replicaSchedulingType": "Divided"}}}}))
+    .unwrap();
+    for others in [vec![], vec![cluster_with("empty", "100")]] {
+        let clusters = [vec![cluster_with("full", "0")], others].concat();
+        let input = scheduler::Input {
+            binding: &binding,
+            clusters: &clusters,
+            scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
+            neighbours: Default::default(),
+            taken: Default::default(),
+            exact: Default::default(),
+        };
+        let Outcome::Scheduled(targets) = scheduler::schedule(&input).outcome else {
+            panic!("{:?}", scheduler::schedule(&input));
+        };
+        assert_eq!((targets.len(), targets[0].name.as_str()), (1, "full"));
+        assert_eq!(targets[0].components[1].replicas, 3);
+    }
+}
+
+/// Twenty thousand of them, in a cluster that tells its nodes by grades, cost nothing.
+#[test]
+fn parts_of_no_replicas_are_not_counted() {
+    let one: Component = serde_json::from_value(
+        json!({"name": "one", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}),
+    )
+    .unwrap();
+    let none = Component { replicas: 0, ..one.clone() };
+    let all: Vec<Component> = std::iter::repeat_n(none, 20_000).chain([one.clone()]).collect();
+    let cluster = cluster_with("a", "8");
+    assert_eq!(components::max_sets(&cluster, &all), 8);
+    assert_eq!(components::max_sets(&cluster, &[one]), 8);
 }

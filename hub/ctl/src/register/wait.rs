@@ -64,7 +64,7 @@ enum Weight {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum JoinWait {
     Connected,
     Wait(String),
     Failed(Trouble),
@@ -84,10 +84,10 @@ impl Judge {
     }
 
     /// What this look, `elapsed` after the start, means.
-    fn judge(&mut self, look: &Observation, elapsed: Duration) -> Verdict {
+    fn judge(&mut self, look: &Observation, elapsed: Duration) -> JoinWait {
         let report: Option<Report> = look.said.as_deref().and_then(|said| serde_json::from_str(said).ok());
         if report.as_ref().is_some_and(|report| report.state == "Connected") {
-            return Verdict::Connected;
+            return JoinWait::Connected;
         }
         let failed = report
             .as_ref()
@@ -108,9 +108,9 @@ impl Judge {
             Weight::AtTheEnd => false,
         };
         if enough || elapsed >= self.timeout {
-            return Verdict::Failed(trouble);
+            return JoinWait::Failed(trouble);
         }
-        Verdict::Wait(format!("{}: {}", trouble.cause, trouble.message))
+        JoinWait::Wait(format!("{}: {}", trouble.cause, trouble.message))
     }
 
     fn failure(&self, report: &Report, look: &Observation) -> Trouble {
@@ -127,16 +127,16 @@ impl Judge {
         Trouble { cause: cause.to_owned(), message: report.message.clone(), weight }
     }
 
-    fn waiting(&self, report: Option<&Report>, look: &Observation, elapsed: Duration) -> Verdict {
+    fn waiting(&self, report: Option<&Report>, look: &Observation, elapsed: Duration) -> JoinWait {
         let (cause, message) = match report {
             Some(report) => ("Joining", format!("the agent is joining: {}", report.message)),
             None if look.pod_exists => ("NoReport", "the agent's Pod has not reported yet".to_owned()),
             None => ("NoPod", "the agent's Pod has not been created yet".to_owned()),
         };
         if elapsed < self.timeout {
-            return Verdict::Wait(message);
+            return JoinWait::Wait(message);
         }
-        Verdict::Failed(Trouble { cause: cause.to_owned(), message, weight: Weight::AtTheEnd })
+        JoinWait::Failed(Trouble { cause: cause.to_owned(), message, weight: Weight::AtTheEnd })
     }
 }
 
@@ -223,9 +223,9 @@ pub async fn until_connected(
         let elapsed = start.elapsed();
         match look(member, installation).await {
             Ok(look) => match judge.judge(&look, elapsed) {
-                Verdict::Connected => return Ok(()),
-                Verdict::Wait(text) => progress.step(&text),
-                Verdict::Failed(trouble) => bail!(
+                JoinWait::Connected => return Ok(()),
+                JoinWait::Wait(text) => progress.step(&text),
+                JoinWait::Failed(trouble) => bail!(
                     "cluster {} did not connect to {}: {}: {}\nnext: {}\nThe agent stays installed and goes on trying; \
                      running register again is safe, and karmadactl unregister {} takes it away.",
                     installation.cluster,
@@ -272,9 +272,9 @@ mod tests {
         Observation { said: Some(said), ..Observation::default() }
     }
 
-    fn cause(verdict: Verdict) -> Option<String> {
+    fn cause(verdict: JoinWait) -> Option<String> {
         match verdict {
-            Verdict::Failed(trouble) => Some(trouble.cause),
+            JoinWait::Failed(trouble) => Some(trouble.cause),
             _ => None,
         }
     }
@@ -299,28 +299,28 @@ mod tests {
             let mut judge = Judge::new(None, 5 * MINUTE);
             for seconds in [0, 10, 19] {
                 let verdict = judge.judge(&said("Failed", passing), Duration::from_secs(seconds));
-                assert!(matches!(verdict, Verdict::Wait(_)), "{passing} at {seconds} s");
+                assert!(matches!(verdict, JoinWait::Wait(_)), "{passing} at {seconds} s");
             }
             assert_eq!(cause(judge.judge(&said("Failed", passing), PATIENCE)).as_deref(), Some(passing));
         }
         // Another cause, or none, begins anew.
         let mut judge = Judge::new(None, 5 * MINUTE);
         judge.judge(&said("Failed", "DNS"), Duration::ZERO);
-        assert!(matches!(judge.judge(&said("Failed", "TCP"), PATIENCE), Verdict::Wait(_)));
+        assert!(matches!(judge.judge(&said("Failed", "TCP"), PATIENCE), JoinWait::Wait(_)));
         judge.judge(&said("Joining", ""), PATIENCE + Duration::from_secs(1));
-        assert!(matches!(judge.judge(&said("Failed", "TCP"), 2 * PATIENCE), Verdict::Wait(_)));
+        assert!(matches!(judge.judge(&said("Failed", "TCP"), 2 * PATIENCE), JoinWait::Wait(_)));
     }
 
     #[test]
     fn what_was_said_before_is_not_held_against_this_run_at_once() {
         let old = said("Failed", "TokenExpired");
         let mut judge = Judge::new(old.said.clone(), 5 * MINUTE);
-        assert!(matches!(judge.judge(&old, Duration::ZERO), Verdict::Wait(_)));
-        assert_eq!(judge.judge(&said("Connected", ""), Duration::ZERO), Verdict::Connected);
+        assert!(matches!(judge.judge(&old, Duration::ZERO), JoinWait::Wait(_)));
+        assert_eq!(judge.judge(&said("Connected", ""), Duration::ZERO), JoinWait::Connected);
         let connected = said("Connected", "");
         assert_eq!(
             Judge::new(connected.said.clone(), MINUTE).judge(&connected, Duration::ZERO),
-            Verdict::Connected
+            JoinWait::Connected
         );
     }
 
@@ -339,7 +339,7 @@ mod tests {
             (Observation { said: Some("not json".into()), ..Observation::default() }, "NoPod"),
         ] {
             let mut judge = Judge::new(None, MINUTE);
-            assert!(matches!(judge.judge(&look, Duration::ZERO), Verdict::Wait(_)), "{expected}");
+            assert!(matches!(judge.judge(&look, Duration::ZERO), JoinWait::Wait(_)), "{expected}");
             assert_eq!(cause(judge.judge(&look, MINUTE)).as_deref(), Some(expected));
         }
     }

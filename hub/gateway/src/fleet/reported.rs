@@ -28,7 +28,7 @@ pub(super) struct Reported {
 
 /// What to do about a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StatusVerdict {
     /// Nothing: it says what its agent said, or nothing is known.
     Right,
     /// Look again after this.
@@ -54,10 +54,10 @@ impl Reported {
     }
 
     /// Holds the Cluster to what was reported.
-    pub(super) fn verdict(&mut self, live: &Value, now: Timestamp) -> Verdict {
+    pub(super) fn verdict(&mut self, live: &Value, now: Timestamp) -> StatusVerdict {
         if self.digest_of(live) == self.digest {
             self.differs_since = None;
-            return Verdict::Right;
+            return StatusVerdict::Right;
         }
         let since = *self.differs_since.get_or_insert(now);
         let left = |from: Timestamp, wait: Duration| {
@@ -66,10 +66,10 @@ impl Reported {
         };
         let wait = left(since, SETTLE).or(self.asked.and_then(|asked| left(asked, AGAIN)));
         if let Some(wait) = wait {
-            return Verdict::Wait(wait);
+            return StatusVerdict::Wait(wait);
         }
         self.asked = Some(now);
-        Verdict::Ask
+        StatusVerdict::Ask
     }
 
     /// Of what was reported, as the Cluster has it. Times of conditions are the hub's own.
@@ -111,17 +111,21 @@ mod tests {
         let other = json!({"status": {"kubernetesVersion": "v1", "remedyActions": [], "conditions": [
             {"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": "t2"}]}});
         for same in [&right, &other] {
-            assert_eq!(first.verdict(same, at(1)), Verdict::Right, "what the agent did not say is not its");
+            assert_eq!(
+                first.verdict(same, at(1)),
+                StatusVerdict::Right,
+                "what the agent did not say is not its"
+            );
         }
         for wrong in [cluster("v2", "True", "t1"), cluster("v1", "False", "t1"), json!({})] {
-            assert!(matches!(first.verdict(&wrong, at(10)), Verdict::Wait(_)), "{wrong}");
+            assert!(matches!(first.verdict(&wrong, at(10)), StatusVerdict::Wait(_)), "{wrong}");
         }
-        assert_eq!(first.verdict(&json!({}), at(11)), Verdict::Ask);
-        assert_eq!(first.verdict(&json!({}), at(21)), Verdict::Wait(Duration::from_secs(20)));
+        assert_eq!(first.verdict(&json!({}), at(11)), StatusVerdict::Ask);
+        assert_eq!(first.verdict(&json!({}), at(21)), StatusVerdict::Wait(Duration::from_secs(20)));
         let mut second = Reported::new(&told, &right, Some(&first));
-        assert_eq!(second.verdict(&right, at(22)), Verdict::Right);
-        assert_eq!(second.verdict(&json!({}), at(23)), Verdict::Wait(SETTLE));
-        assert_eq!(second.verdict(&json!({}), at(24)), Verdict::Wait(Duration::from_secs(17)));
-        assert_eq!(second.verdict(&json!({}), at(41)), Verdict::Ask);
+        assert_eq!(second.verdict(&right, at(22)), StatusVerdict::Right);
+        assert_eq!(second.verdict(&json!({}), at(23)), StatusVerdict::Wait(SETTLE));
+        assert_eq!(second.verdict(&json!({}), at(24)), StatusVerdict::Wait(Duration::from_secs(17)));
+        assert_eq!(second.verdict(&json!({}), at(41)), StatusVerdict::Ask);
     }
 }

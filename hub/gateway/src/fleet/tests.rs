@@ -21,7 +21,7 @@ fn new(seq: u64) -> Newcomer<u64> {
         address: None,
         epoch: 1,
         clock_offset_ms: -20,
-        door: seq,
+        handle: seq,
     }
 }
 
@@ -159,12 +159,12 @@ fn a_late_session_leaves_the_newer_one_in_peace() {
     assert_eq!(fleet.enter("a", new(1), at(1)), Entry::Entered(None));
     assert_eq!(fleet.enter("a", new(2), at(1)), Entry::Entered(Some(1)));
     assert_eq!(fleet.leave("a", 1, at(2).wall), None, "the old session's clean-up comes late");
-    assert_eq!((fleet.door("a"), fleet.sessions()), (Some(2), 1));
+    assert_eq!((fleet.handle("a"), fleet.sessions()), (Some(2), 1));
     for older in [2, 1] {
         assert_eq!(fleet.enter("a", new(older), at(3)), Entry::Late, "an older number never enters");
     }
     assert!(fleet.leave("a", 2, at(4).wall).is_some());
-    assert_eq!((fleet.doors(), fleet.sessions()), (Vec::new(), 0));
+    assert_eq!((fleet.handles(), fleet.sessions()), (Vec::new(), 0));
 }
 
 #[test]
@@ -173,16 +173,20 @@ fn what_an_agent_reported_is_known_as_long_as_its_session_is_there() {
     let (told, right) = (json!({"kubernetesVersion": "v1"}), json!({"status": {"kubernetesVersion": "v1"}}));
     fleet.exists("north");
     fleet.wrote("north", &told, &right);
-    assert_eq!(fleet.verdict("north", &json!({}), at(9).wall), Verdict::Right, "a write that came late");
+    assert_eq!(
+        fleet.verdict("north", &json!({}), at(9).wall),
+        StatusVerdict::Right,
+        "a write that came late"
+    );
     fleet.enter("north", new(1), at(10));
     fleet.wrote("north", &told, &right);
-    assert_eq!(fleet.verdict("north", &right, at(10).wall), Verdict::Right);
-    assert!(matches!(fleet.verdict("north", &json!({}), at(10).wall), Verdict::Wait(_)));
-    assert_eq!(fleet.verdict("north", &json!({}), at(11).wall), Verdict::Ask);
+    assert_eq!(fleet.verdict("north", &right, at(10).wall), StatusVerdict::Right);
+    assert!(matches!(fleet.verdict("north", &json!({}), at(10).wall), StatusVerdict::Wait(_)));
+    assert_eq!(fleet.verdict("north", &json!({}), at(11).wall), StatusVerdict::Ask);
     fleet.leave("north", 1, at(12).wall);
     assert_eq!(
         fleet.verdict("north", &json!({}), at(99).wall),
-        Verdict::Right,
+        StatusVerdict::Right,
         "nobody is there to be asked"
     );
 }
@@ -210,7 +214,7 @@ proptest! {
         for (now, what) in (1..).zip(all) {
             let woken = happens(&mut fleet, what, now);
             let has_contact = fleet.has_contact("north");
-            prop_assert!(!has_contact || fleet.door("north").is_some(), "{:?}", what);
+            prop_assert!(!has_contact || fleet.handle("north").is_some(), "{:?}", what);
             let changed = has_contact != had_contact;
             let is_told = woken.contains(&Wake::Contact) || matches!(what, Happens::Goes);
             prop_assert!(!changed || is_told, "{:?}: {} to {}", what, had_contact, has_contact);
@@ -220,7 +224,7 @@ proptest! {
                 Happens::Enters(_) | Happens::Joins => gone = false,
                 _ => {}
             }
-            prop_assert!(!gone || fleet.links.is_empty() || fleet.door("north").is_some());
+            prop_assert!(!gone || fleet.links.is_empty() || fleet.handle("north").is_some());
         }
     }
 }

@@ -12,7 +12,7 @@ use karmada_proto::digest::{self, Buckets, Content, Root, Seed, WorkMarks, bucke
 use karmada_proto::v1;
 
 use crate::ports::Work;
-use crate::wire;
+use crate::work_body;
 
 /// Rows that one agent may name: more Works than any site has.
 const ROWS: usize = 200_000;
@@ -36,7 +36,7 @@ impl Row {
         let (hash, content) = if work.deleting {
             (Bytes::new(), digest::deleting(&work.uid, work.preserve, &work.retry))
         } else {
-            let hash = body::hash(&wire::manifests(&work.body.json()).ok()?);
+            let hash = body::hash(&work_body::manifests(&work.body.json()).ok()?);
             let Work { ref uid, suspended, preserve, generation, ref retry, .. } = *work;
             let marks = WorkMarks { uid, suspended, preserve, generation, retry };
             let content = digest::desired(marks, &hash);

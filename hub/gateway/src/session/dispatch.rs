@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use karmada_proto::body::{self, Packing};
-use karmada_proto::credit::Purse;
+use karmada_proto::credit::SendCredit;
 use karmada_proto::digest::{Root, Seed};
 use karmada_proto::v1::{self, Table, hub_frame};
 use karmada_proto::{DIGESTS, frame};
@@ -18,7 +18,7 @@ use crate::ports::{Batch, Work, WorkEvent};
 use crate::queue::{Pending, Queue};
 use crate::session::comparison::{Comparison, Holds, Row, Step};
 use crate::session::withheld::{Holding, Withheld};
-use crate::wire;
+use crate::work_body;
 
 /// The longest hash that is kept of a peer's.
 const HASH: usize = 64;
@@ -495,7 +495,7 @@ impl Dispatch {
     }
 
     /// The next frame, if there is one and `purse` pays for it. A Work that cannot be sent is reported to `inbox`.
-    pub(super) fn next_frame(&mut self, purse: &mut Purse, inbox: &mut Inbox) -> Option<v1::HubFrame> {
+    pub(super) fn next_frame(&mut self, purse: &mut SendCredit, inbox: &mut Inbox) -> Option<v1::HubFrame> {
         loop {
             if let Some(body) = self.said.pop_front() {
                 return Some(frame::hub(body));
@@ -525,7 +525,7 @@ impl Dispatch {
         &mut self,
         key: Arc<str>,
         pending: Pending,
-        purse: &mut Purse,
+        purse: &mut SendCredit,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
         match pending {
@@ -534,7 +534,7 @@ impl Dispatch {
             // Nobody let it go out: what the site still has of it is an orphan in its next listing.
             Pending::Release { .. } if self.withheld.drops(&key) => None,
             Pending::Delete(work)
-                if self.needs_body_first(&key) && wire::manifests(&work.body.json()).is_ok() =>
+                if self.needs_body_first(&key) && work_body::manifests(&work.body.json()).is_ok() =>
             {
                 // The agent may have lost its ledger: it must know what to remove. Suspended, so that it does
                 // not create it first.
@@ -595,14 +595,14 @@ impl Dispatch {
         &mut self,
         work: Work,
         resend: bool,
-        purse: &mut Purse,
+        purse: &mut SendCredit,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
-        let manifests = match wire::manifests(&work.body.json()) {
+        let manifests = match work_body::manifests(&work.body.json()) {
             Ok(manifests) => manifests,
             Err(error) => {
                 // The API validates Works; one that slipped through is said to be broken, not sent.
-                inbox.put(Report::Work(wire::malformed(&work, &error), None));
+                inbox.put(Report::Work(work_body::malformed(&work, &error), None));
                 return None;
             }
         };
@@ -663,7 +663,7 @@ impl Dispatch {
         }
     }
 
-    fn next_chunk(&mut self, purse: &mut Purse) -> Option<v1::HubFrame> {
+    fn next_chunk(&mut self, purse: &mut SendCredit) -> Option<v1::HubFrame> {
         let room = purse.room();
         if room == 0 {
             return None;

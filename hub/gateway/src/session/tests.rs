@@ -7,7 +7,7 @@ use karmada_proto::v1::{
 
 use super::*;
 use crate::ports::{Work, WorkReport};
-use crate::wire;
+use crate::work_body;
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -288,7 +288,7 @@ fn a_status_write_does_not_come_back_as_a_new_desired_state() {
     assert_eq!(sent(&mut session), [""; 0], "only the status differs");
     // In a new session the agent's own report says what it holds.
     let mut session = open(1, Some(12), plenty());
-    let hash = body::hash(&wire::manifests(&work("a", 0, "1").body.json()).unwrap());
+    let hash = body::hash(&work_body::manifests(&work("a", 0, "1").body.json()).unwrap());
     let status =
         WorkStatus { key: "a".into(), uid: "u-a".into(), revision: 11, hash, ..WorkStatus::default() };
     say(&mut session, agent_frame::Body::WorkStatus(status), secs(1));
@@ -458,7 +458,7 @@ fn orders_are_obeyed() {
         ]
     );
     let mut session = open(0, Some(1), plenty());
-    session.control(Control::Close(crate::clones::clone()), secs(1));
+    session.control(Control::Close(crate::cloned_identity::clone()), secs(1));
     assert_eq!(sent(&mut session), ["close CLONE"]);
     assert!(session.finished());
 }

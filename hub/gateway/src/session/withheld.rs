@@ -1,7 +1,7 @@
-//! What is held back from a site after a restore of the hub: deletes that are listed to it, until a person lets them go and the site has
-//! them; and bodies that are listed to it take nothing away meanwhile. Pure.
+//! What is held back from a site after a restore of the hub: deletes that a full listing finds are not sent before a person confirms
+//! them; until the site has them, bodies that are listed remove no objects either. Pure.
 //!
-//! In: listings and their ends, acks, a person's word. Out: what waits, what is to be said of it, and when it is over.
+//! In: listings and their ends, acks, a person's confirmation. Out: what waits, what is to be said of it, and when it is over.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

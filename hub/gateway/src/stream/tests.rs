@@ -22,9 +22,9 @@ use tokio::sync::Notify;
 use super::*;
 use crate::connection::{self, Caller, open};
 use crate::fleet::LinkState;
-use crate::links::Links;
 use crate::options::Options;
 use crate::ports::*;
+use crate::shared_fleet::SharedFleet;
 use crate::testing::{peer, sources};
 
 #[derive(Default)]
@@ -193,11 +193,11 @@ impl SessionStore for Fake {
         let is_m = whose == ClusterLife { cluster: "m", uid: "" };
         if is_m { timeline } else { timeline + 1000 * (whose.cluster.len() + 10 * whose.uid.len()) as u64 }
     }
-    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> Told {
+    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
         match timeline {
-            _ if !self.in_our_past(timeline % 1000, cursor) => Told::InAnotherLife,
-            _ if self.told_as(1, whose) == timeline => Told::ThisCluster,
-            _ => Told::AnotherCluster,
+            _ if !self.in_our_past(timeline % 1000, cursor) => CursorOrigin::InAnotherLife,
+            _ if self.told_as(1, whose) == timeline => CursorOrigin::ThisCluster,
+            _ => CursorOrigin::AnotherCluster,
         }
     }
     async fn next_session(&self, _: &str) -> Result<u64, PortError> {
@@ -231,12 +231,12 @@ impl Rig {
             registrar: fake.clone(),
             sessions: fake.clone(),
         };
-        let links = Links::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
-        Self { fake, gateway: Gateway::new(ports, links, Options::default()), peer: peer("m") }
+        let fleet = SharedFleet::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
+        Self { fake, gateway: Gateway::new(ports, fleet, Options::default()), peer: peer("m") }
     }
 
     fn link(&self, cluster: &str) -> LinkState {
-        self.gateway.links().link(cluster).state
+        self.gateway.fleet().link(cluster).state
     }
 
     async fn open(&self) -> Result<(Frames, SessionStream<Inbound>), CloseCode> {

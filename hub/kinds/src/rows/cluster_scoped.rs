@@ -1,7 +1,7 @@
 //! Rows of what concerns the cluster as a whole: rights, admission, extensions, certificates, priorities, leases, events.
 
 use karmada_definitions::crd;
-use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Known, Rules};
 use karmada_schema::metadata::NameRule;
 
@@ -25,8 +25,12 @@ pub(super) const GROUPS: &[Group] = &[
     ("events.k8s.io", EVENTS),
 ];
 
-const RIGHTS: KindRow =
-    KindRow { name: NameRule::PathSegment, looks: &[New, Changed], creates_on_update: true, ..KindRow::GO };
+const RIGHTS: KindRow = KindRow {
+    name: NameRule::PathSegment,
+    metadata_checks: &[New, Changed],
+    creates_on_update: true,
+    ..KindRow::GO
+};
 
 const RBAC: &[KindRow] = &[
     KindRow {
@@ -46,7 +50,7 @@ const RBAC: &[KindRow] = &[
 
 const REGISTERED: KindRow = KindRow {
     standard_finalizers: false,
-    looks: &[New],
+    metadata_checks: &[New],
     warn: |new, _, out| warnings::reserved_name(new, out),
     updates_without_version: false,
     status_keeps: ACTED_ON,
@@ -103,7 +107,7 @@ const REGISTRATION: &[KindRow] = &[KindRow {
     kind: "APIService",
     name: NameRule::PathSegment,
     standard_finalizers: false,
-    looks: &[New, Changed],
+    metadata_checks: &[New, Changed],
     rules: Rules::Object(cluster_scoped::api_service),
     first_status: |object, now| Some(api_service::first_status(object, now)),
     updates_without_version: false,
@@ -117,7 +121,7 @@ const CERTIFICATES: &[KindRow] = &[KindRow {
     kind: "CertificateSigningRequest",
     known: Known::CertificateRequest,
     name: NameRule::Any,
-    looks: &[New, Changed],
+    metadata_checks: &[New, Changed],
     rules: Rules::Facts(facts::CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST),
     parts: &[
         ("status", |new, old, errors| cluster_scoped::certificate_status(new, old, "status", errors)),
@@ -132,8 +136,12 @@ const CERTIFICATES: &[KindRow] = &[KindRow {
     ..KindRow::GO
 }];
 
-const FLOW: KindRow =
-    KindRow { looks: &[New], status_keeps: ACTED_ON, generation: Some(Generation::USUAL), ..KindRow::GO };
+const FLOW: KindRow = KindRow {
+    metadata_checks: &[New],
+    status_keeps: ACTED_ON,
+    generation: Some(Generation::USUAL),
+    ..KindRow::GO
+};
 
 const FLOW_CONTROL: &[KindRow] = &[
     KindRow {
@@ -170,7 +178,7 @@ const COORDINATION: &[KindRow] = &[KindRow {
 const NODE: &[KindRow] = &[KindRow {
     kind: "RuntimeClass",
     standard_finalizers: false,
-    looks: &[New, Changed],
+    metadata_checks: &[New, Changed],
     rules: Rules::Facts(facts::NODE_V1_RUNTIME_CLASS),
     updates_without_version: false,
     creates_on_update: true,

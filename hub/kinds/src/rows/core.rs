@@ -1,7 +1,7 @@
 //! Rows of the core group.
 
 use karmada_definitions::kind_row::KindRow;
-use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{Known, Rules};
 use karmada_schema::metadata::NameRule;
 use karmada_schema::path::Path;
@@ -25,13 +25,13 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "ConfigMap",
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         ..KindRow::GO.with(Rules::Change(core::config_map), cells::config_map)
     },
     KindRow {
         kind: "Endpoints",
         deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         warn: |new, _, out| warnings::endpoints(new, out),
         creates_on_update: true,
         directory: "services/endpoints",
@@ -40,7 +40,7 @@ const CORE: &[KindRow] = &[
     KindRow {
         kind: "Event",
         name: NameRule::Late,
-        looks: &[],
+        metadata_checks: &[],
         creates_on_update: true,
         collected: false,
         selectable: field_selector::EVENT,
@@ -49,7 +49,7 @@ const CORE: &[KindRow] = &[
     KindRow {
         kind: "LimitRange",
         known: Known::LimitRange,
-        looks: &[New],
+        metadata_checks: &[New],
         creates_on_update: true,
         ..KindRow::GO.with(Rules::Object(quota::limit_range), name_and_created)
     },
@@ -57,7 +57,7 @@ const CORE: &[KindRow] = &[
         kind: "Namespace",
         known: Known::Namespace,
         name: NameRule::Label,
-        looks: &[New, Changed],
+        metadata_checks: &[New, Changed],
         parts: &[("status", |new, _, errors| statuses::namespace(new, errors))],
         begin: crate::namespace::hold,
         first_status: |_, _| Some(json!({"phase": "Active"})),
@@ -68,7 +68,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "Node",
-        looks: &[New, Changed],
+        metadata_checks: &[New, Changed],
         judged_twice: true,
         parts: &[("status", |new, old, errors| node::node(new, Some(old), errors))],
         warn: |new, _, out| warnings::node(new, out),
@@ -81,7 +81,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "PersistentVolume",
-        looks: &[New, New],
+        metadata_checks: &[New, New],
         judged_twice: true,
         parts: &[("status", |_, _, _| {})],
         warn: |new, _, out| warnings::volume(new, out),
@@ -93,7 +93,7 @@ const CORE: &[KindRow] = &[
     KindRow {
         kind: "PersistentVolumeClaim",
         known: Known::VolumeClaim,
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         parts: &[("status", |new, _, errors| statuses::claim(new, errors))],
         warn: |new, _, out| warnings::claim(new, out),
         settle: |new, old| dropped::at(new, old, "/spec", dropped::claim),
@@ -105,7 +105,7 @@ const CORE: &[KindRow] = &[
     KindRow {
         kind: "Pod",
         known: Known::Pod,
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         parts: &[
             ("binding", |_, _, _| {}),
             ("ephemeralcontainers", pod::ephemeral),
@@ -158,7 +158,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "Secret",
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         warn: |new, _, out| warnings::secret(new, out),
         selectable: &["type"],
         ..KindRow::GO.with(Rules::Change(core::secret), cells::secret)
@@ -178,7 +178,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "ServiceAccount",
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         settle: dropped::service_account,
         returns_deleted: true,
         ..KindRow::GO.with(Rules::None, cells::service_account)

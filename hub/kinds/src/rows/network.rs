@@ -1,6 +1,6 @@
 //! Rows of networking and discovery.
 
-use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
@@ -15,7 +15,7 @@ pub(super) const GROUPS: &[Group] = &[("networking.k8s.io", NETWORKING), ("disco
 const NETWORKING: &[KindRow] = &[
     KindRow {
         kind: "Ingress",
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         parts: &[("status", statuses::balancer)],
         warn: warnings::ingress,
         first_status: |_, _| Some(json!({"loadBalancer": {}})),
@@ -24,13 +24,13 @@ const NETWORKING: &[KindRow] = &[
     },
     KindRow {
         kind: "IngressClass",
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         ..KindRow::COUNTED.with(Rules::Change(networking::ingress_class), cells::ingress_class)
     },
     KindRow {
         kind: "IPAddress",
         name: NameRule::Address,
-        looks: &[New, Changed],
+        metadata_checks: &[New, Changed],
         ..KindRow::GO.with(Rules::Change(cluster_scoped::ip_address), cells::ip_address)
     },
     KindRow {
@@ -49,7 +49,7 @@ const NETWORKING: &[KindRow] = &[
 
 const DISCOVERY: &[KindRow] = &[KindRow {
     kind: "EndpointSlice",
-    looks: &[New],
+    metadata_checks: &[New],
     rules: Rules::Facts(facts::DISCOVERY_V1_ENDPOINT_SLICE),
     warn: |new, _, out| warnings::slice(new, out),
     settle: dropped::endpoint_slice,

@@ -1,6 +1,6 @@
 //! Rows of storage and of devices.
 
-use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Known, Rules};
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
@@ -15,13 +15,17 @@ use crate::{defaults, dropped};
 
 pub(super) const GROUPS: &[Group] = &[("storage.k8s.io", STORAGE), ("resource.k8s.io", RESOURCE)];
 
-const OF_STORAGE: KindRow =
-    KindRow { looks: &[New, Changed], returns_deleted: true, status_keeps: ACTED_ON, ..KindRow::GO };
+const OF_STORAGE: KindRow = KindRow {
+    metadata_checks: &[New, Changed],
+    returns_deleted: true,
+    status_keeps: ACTED_ON,
+    ..KindRow::GO
+};
 
 const STORAGE: &[KindRow] = &[
     KindRow {
         kind: "CSIDriver",
-        looks: &[Changed],
+        metadata_checks: &[Changed],
         warn: warnings::token_in_clear,
         settle: |new, old| dropped::forget(new, old, "spec", &["preventPodSchedulingIfMissing"]),
         updates_without_version: false,
@@ -31,7 +35,7 @@ const STORAGE: &[KindRow] = &[
     },
     KindRow {
         kind: "CSINode",
-        looks: &[New],
+        metadata_checks: &[New],
         updates_without_version: false,
         ..OF_STORAGE.with(Rules::Change(storage::csi_node), cells::csi_node)
     },
@@ -47,7 +51,7 @@ const STORAGE: &[KindRow] = &[
     },
     KindRow {
         kind: "VolumeAttachment",
-        looks: &[New],
+        metadata_checks: &[New],
         parts: &[("status", |new, _, errors| storage::attachment_status(new, errors))],
         first_status: |_, _| Some(json!({"attached": false})),
         updates_without_version: false,
@@ -55,7 +59,7 @@ const STORAGE: &[KindRow] = &[
     },
     KindRow {
         kind: "VolumeAttributesClass",
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         ..OF_STORAGE
             .with(Rules::Facts(facts::STORAGE_V1_VOLUME_ATTRIBUTES_CLASS), cells::volume_attributes_class)
     },
@@ -94,7 +98,7 @@ const RESOURCE: &[KindRow] = &[
     },
     KindRow {
         kind: "ResourceSlice",
-        looks: &[Changed],
+        metadata_checks: &[Changed],
         settle: |new, old| dropped::at(new, old, "/spec", dropped::slice),
         date: defaults::date_taints,
         generation: Some(Generation { with_dropped: true, ..Generation::USUAL }),

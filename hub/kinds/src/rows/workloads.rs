@@ -1,7 +1,7 @@
 //! Rows of what makes Pods, and of what scales and guards it.
 
 use karmada_definitions::kind_row::KindRow;
-use karmada_definitions::kind_row::Look::{Changed, New};
+use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{Generation, Known, Rules};
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
@@ -18,7 +18,7 @@ pub(super) const GROUPS: &[Group] =
 const APPS: &[KindRow] = &[
     KindRow {
         kind: "ControllerRevision",
-        looks: &[Changed, New],
+        metadata_checks: &[Changed, New],
         ..KindRow::GO.with(Rules::Facts(facts::APPS_V1_CONTROLLER_REVISION), cells::controller_revision)
     },
     KindRow {
@@ -75,7 +75,7 @@ const BATCH: &[KindRow] = &[
         kind: "Job",
         pod_template: Some("/spec/template"),
         known: Known::Job,
-        looks: &[New, Changed],
+        metadata_checks: &[New, Changed],
         warn: warnings::named_workload,
         settle: dropped::template,
         finish_create: defaults::select_by_uid,
@@ -114,7 +114,7 @@ const AUTOSCALING: &[KindRow] = &[
 const POLICY: &[KindRow] = &[KindRow {
     kind: "PodDisruptionBudget",
     name: NameRule::Late,
-    looks: &[],
+    metadata_checks: &[],
     rules: Rules::Facts(facts::POLICY_V1_POD_DISRUPTION_BUDGET),
     parts: &[("status", |new, _, errors| statuses::budget(new, errors))],
     first_status: |_, _| {

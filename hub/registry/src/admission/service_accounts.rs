@@ -11,7 +11,7 @@ use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
 use super::Admission;
-use crate::identity::generated_name;
+use crate::object_identity::generated_name;
 use crate::request::{AdmissionRequest, Operation};
 use crate::served::Served;
 

@@ -14,8 +14,8 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use super::CacheEvent;
+use super::event_ring::{Expired, Ring, Subscription};
 use super::placed::{Keyed, Placed};
-use super::ring::{Expired, Ring, Subscription};
 
 /// Objects of a list and the revision they show.
 pub struct Listing {

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::fleet::join::write_options;
+use crate::fleet::write_options::write_options;
 
 struct Rig {
     registry: Arc<Registry>,

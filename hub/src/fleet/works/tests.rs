@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::fleet::join::write_options;
+use crate::fleet::write_options::write_options;
 
 /// A session that is not polled before it is woken, and counts how often that is.
 #[derive(Default)]

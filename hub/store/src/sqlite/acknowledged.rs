@@ -1,5 +1,5 @@
 //! The last acknowledged write, kept outside the write-ahead log: a log that was cut, or whose end cannot be read, is SQLite's
-//! sign of a crash, and it goes on with what is before. What was acknowledged is not for it to know.
+//! sign of a crash, and it goes on with what is before. It does not know which of the lost writes clients had an answer for.
 //!
 //! In: where the store stands after each commit, before anybody is answered. Out: at the start, what must be there. The file
 //! beside the database has two places, a disk's block each, that are written in turn, so that one that was being written when the power

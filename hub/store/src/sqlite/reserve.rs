@@ -1,5 +1,5 @@
 //! Room on the disk that is kept for when there is no other: with it, what makes the store no larger can still be written on a
-//! full disk, deletions above all, and the full disk is not the end of itself.
+//! full disk: deletions above all, which free space.
 //!
 //! In: the writer's failures and tries. Out: whether the store is short of room. The room is a file beside the database that holds
 //! nothing; it is given up at the first write that fails for want of room, and made again as soon as the disk has that much and

@@ -5,7 +5,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use karmada_api::federated_hpa::FederatedHPA;
 use karmada_core::federated_hpa::facts::{Facts, Measure, Phase, Pod, Reading, Ready, Sample};
 use karmada_core::federated_hpa::{
-    Gathered, History, Look, Placed, decide, remember, remember_scaled, status, without_measuring,
+    Gathered, History, Placed, ScaleInputs, decide, remember, remember_scaled, status, without_measuring,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ proptest! {
         current in replicas(),
         now in moment(),
     ) {
-        let look = Look { hpa: &hpa, current, history: &history, now };
+        let look = ScaleInputs { hpa: &hpa, current, history: &history, now };
         let decision = decide(look, &gathered);
         let (least, most) = (hpa.spec.at_least().min(hpa.spec.at_most()), hpa.spec.at_most());
         let paused = current <= 0 && hpa.spec.at_least() > 0;
@@ -156,14 +156,14 @@ proptest! {
         prop_assert_eq!(decision.why.is_empty(), decision.replicas == current);
         let mut remembered = history.clone();
         remember(&mut remembered, look, &decision);
-        let again = decide(Look { history: &remembered, ..look }, &gathered);
+        let again = decide(ScaleInputs { history: &remembered, ..look }, &gathered);
         prop_assert_eq!(again.replicas, decision.replicas);
         remember_scaled(&mut remembered, look, decision.replicas);
-        let look = Look { history: &remembered, ..look };
+        let look = ScaleInputs { history: &remembered, ..look };
         let carried_out = status(look, &decision, &Ok(()));
         let mut told = hpa.clone();
         told.status = carried_out;
-        let once_more = status(Look { hpa: &told, ..look }, &decision, &Ok(()));
+        let once_more = status(ScaleInputs { hpa: &told, ..look }, &decision, &Ok(()));
         prop_assert_eq!(once_more, told.status, "what is said again changes nothing");
     }
 

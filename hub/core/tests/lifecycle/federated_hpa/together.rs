@@ -7,8 +7,8 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::federated_hpa::FederatedHPA;
 use karmada_core::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
 use karmada_core::federated_hpa::{
-    Answers, Decision, Gathered, History, Look, Placed, Told, decide, gather, remember, remember_scaled,
-    status,
+    Answers, ClusterMetrics, Decision, Gathered, History, Placed, ScaleInputs, decide, gather, remember,
+    remember_scaled, status,
 };
 use serde_json::{Value, json};
 
@@ -45,9 +45,9 @@ fn pod(milli: i64) -> Pod {
     }
 }
 
-fn told(uses: &[i64]) -> Result<Told, String> {
+fn told(uses: &[i64]) -> Result<ClusterMetrics, String> {
     let pods = uses.iter().map(|milli| pod(*milli)).collect();
-    Ok(Told { pods, readings: vec![Reading::OfPods] })
+    Ok(ClusterMetrics { pods, readings: vec![Reading::OfPods] })
 }
 
 fn binding(replicas: i32, clusters: &[(&str, i32)]) -> ResourceBinding {
@@ -59,12 +59,12 @@ fn binding(replicas: i32, clusters: &[(&str, i32)]) -> ResourceBinding {
     .unwrap()
 }
 
-fn answers(all: impl IntoIterator<Item = (&'static str, Result<Told, String>)>) -> Answers {
+fn answers(all: impl IntoIterator<Item = (&'static str, Result<ClusterMetrics, String>)>) -> Answers {
     all.into_iter().map(|(cluster, answer)| (cluster.to_owned(), answer)).collect()
 }
 
 fn decided(hpa: &FederatedHPA, current: i32, gathered: &Gathered) -> Decision {
-    decide(Look { hpa, current, history: &History::default(), now: now() }, gathered)
+    decide(ScaleInputs { hpa, current, history: &History::default(), now: now() }, gathered)
 }
 
 fn reason<'a>(decision: &'a Decision, type_: &str) -> &'a str {
@@ -99,8 +99,10 @@ fn statement_75_nothing_is_scaled_down_while_a_cluster_is_silent() {
     assert_eq!(up.replicas, 8, "as much is taken to be used where nobody tells");
     let all = decided(&hpa(&json!({})), 4, &with(10, told(&[10, 10])));
     assert_eq!((all.replicas, reason(&all, "ClustersMeasured")), (1, "AllClustersAnswered"));
-    let unmeasured =
-        Told { readings: vec![Reading::Unknown("no metrics server".to_owned())], ..Told::default() };
+    let unmeasured = ClusterMetrics {
+        readings: vec![Reading::Unknown("no metrics server".to_owned())],
+        ..ClusterMetrics::default()
+    };
     let part = decided(&hpa(&json!({})), 4, &with(10, Ok(unmeasured)));
     assert_eq!(part.replicas, 4, "and where it is not known what is used");
 }
@@ -138,7 +140,7 @@ fn clusters_that_are_to_have_no_replicas_tell_nothing_of_the_target() {
     let value = json!({"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"},
         "metric": {"name": "hits"}, "target": {"type": "Value", "value": "10"}}});
     let hpa = hpa(&json!({"minReplicas": 0, "metrics": [value]}));
-    let whole = |milli| Ok(Told { pods: Vec::new(), readings: vec![Reading::Whole(milli)] });
+    let whole = |milli| Ok(ClusterMetrics { pods: Vec::new(), readings: vec![Reading::Whole(milli)] });
     let gathered = gather(&binding(3, &[("a", 0), ("b", 3)]), 3, answers([("a", whole(50_000))]), 1);
     let decision = decided(&hpa, 3, &gathered);
     assert_eq!((decision.replicas, decision.recommended), (3, None));
@@ -162,7 +164,7 @@ fn pods_of_which_none_serves_are_left_as_many_as_they_are() {
         for pod in &mut pods {
             pod.ready = pod.ready.map(|ready| Ready { serves, ..ready });
         }
-        let told = Told { pods: pods.into(), readings: vec![Reading::Whole(20_000)] };
+        let told = ClusterMetrics { pods: pods.into(), readings: vec![Reading::Whole(20_000)] };
         decided(&hpa, 2, &gather(&binding(2, &[("a", 2)]), 2, answers([("a", Ok(told))]), 1))
     };
     let failing = with(Some(false));
@@ -206,7 +208,7 @@ fn a_window_begins_with_the_replicas_that_there_are() {
         let now = now() + SignedDuration::from_secs(seconds);
         history.begin(8, now);
         let kept = history.clone();
-        let look = Look { hpa: &hpa, current: 8, history: &kept, now };
+        let look = ScaleInputs { hpa: &hpa, current: 8, history: &kept, now };
         let decision = decide(look, &gathered);
         remember(history, look, &decision);
         remember_scaled(history, look, decision.replicas);
@@ -228,11 +230,11 @@ fn a_status_says_what_came_of_it_and_keeps_since_when_it_is_so() {
     let gathered = gather(&binding(2, &[("a", 2)]), 2, answers([("a", told(&[1000, 1000]))]), 1);
     let decision = decided(&hpa, 2, &gathered);
     let mut history = History::default();
-    let first = Look { hpa: &hpa, current: 2, history: &History::default(), now: now() };
+    let first = ScaleInputs { hpa: &hpa, current: 2, history: &History::default(), now: now() };
     remember_scaled(&mut history, first, decision.replicas);
     let look = |hpa: &FederatedHPA, minutes: i64, came: &Result<(), String>| {
         let now = now() + SignedDuration::from_mins(minutes);
-        json!(status(Look { hpa, current: 2, history: &history, now }, &decision, came))
+        json!(status(ScaleInputs { hpa, current: 2, history: &history, now }, &decision, came))
     };
     let scaled = look(&hpa, 0, &Ok(()));
     assert_eq!(scaled["currentReplicas"], 2);

@@ -37,5 +37,5 @@ async fn a_session_ends_with_its_certificate_where_the_clock_is_set_ahead() {
     assert!(!is_closed(&lives(60).await), "it has some minutes still");
     ahead.store(4000, Ordering::SeqCst);
     assert!(is_closed(&lives(10).await), "it ended");
-    assert_eq!(rig.gateway.links().sessions(), 0);
+    assert_eq!(rig.gateway.fleet().sessions(), 0);
 }

@@ -40,7 +40,7 @@ async fn what_a_session_that_was_ended_has_under_way_is_dropped() {
     );
     assert!(rig.fake.written.lock().is_empty(), "{:?}", rig.fake.written.lock());
     assert_eq!(rig.link("m"), LinkState::Offline);
-    assert!(rig.gateway.links().sessions() == 0);
+    assert!(rig.gateway.fleet().sessions() == 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn who_is_shut_out_while_a_session_opens_gets_none() {
     let rig = Rig::new();
     rig.fake.revoke_while_watching.store(true, Ordering::SeqCst);
     assert_eq!(rig.open().await.err(), Some(CloseCode::Revoked));
-    assert!(rig.gateway.links().sessions() == 0);
+    assert!(rig.gateway.fleet().sessions() == 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,7 @@ async fn who_is_told_to_trust_others_and_who_is_sent_away() {
     let said = turn(&mut session).await;
     let Some(hub_frame::Body::Close(close)) = said.last() else { panic!("{said:?}") };
     assert_eq!((close.code(), close.retry()), (CloseCode::Recycle, karmada_proto::v1::RetryClass::RetryNow));
-    assert!(rig.gateway.links().sessions() == 0);
+    assert!(rig.gateway.fleet().sessions() == 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,7 +139,7 @@ async fn a_link_stands_by_a_session_alone() {
     assert_eq!(rig.open().await.err(), Some(CloseCode::Revoked));
     turn(&mut old).await;
     drop(old);
-    assert!(rig.gateway.links().sessions() == 0);
+    assert!(rig.gateway.fleet().sessions() == 0);
     assert_eq!(rig.link("m"), LinkState::Offline);
 }
 

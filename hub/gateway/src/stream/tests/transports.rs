@@ -60,7 +60,7 @@ async fn a_session_runs_over_any_stream_and_sink() {
     let body = |frame: Option<HubFrame>| frame.and_then(|frame| frame.body);
     assert!(matches!(body(said.next().await), Some(hub_frame::Body::Welcome(_))));
     assert!(matches!(body(said.next().await), Some(hub_frame::Body::SnapshotStart(_))));
-    assert_eq!(rig.gateway.links().link("m").session.map(|session| session.transport), Some("memory"));
+    assert_eq!(rig.gateway.fleet().link("m").session.map(|session| session.transport), Some("memory"));
     say(agent_frame::Body::Ping(Ping { seq: 3, next_ms: 1000, ..Ping::default() }));
     assert!(matches!(body(said.next().await), Some(hub_frame::Body::Pong(pong)) if pong.seq == 3));
     frames.unbounded_send(status("w", 1, 0)).unwrap();
@@ -78,7 +78,7 @@ async fn a_session_runs_over_any_stream_and_sink() {
     }
     assert!(said.next().await.is_none(), "the sink is closed");
     carried.await.unwrap().unwrap();
-    assert_eq!((rig.link("m"), rig.gateway.links().sessions()), (LinkState::Offline, 0));
+    assert_eq!((rig.link("m"), rig.gateway.fleet().sessions()), (LinkState::Offline, 0));
 }
 
 /// A sink that breaks ends the session, and so does a stream that does.
@@ -103,6 +103,6 @@ async fn a_transport_that_breaks_ends_the_session() {
             while said.next().await.is_some() {}
         }
         assert_eq!(carried.await.unwrap().is_err(), sink_breaks);
-        assert_eq!(rig.gateway.links().sessions(), 0);
+        assert_eq!(rig.gateway.fleet().sessions(), 0);
     }
 }

@@ -8,7 +8,7 @@ use karmada_proto::v1::{
 use karmada_tunnel::{Part, WINDOW};
 
 use super::*;
-use crate::dialling::{OpenTunnel, TunnelError};
+use crate::open_tunnel::{OpenTunnel, TunnelError};
 
 type TunnelFrames = mpsc::UnboundedSender<Result<TunnelFrame, Broken>>;
 

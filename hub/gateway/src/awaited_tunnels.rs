@@ -13,7 +13,7 @@ use karmada_tunnel::ID;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::door::Door;
+use crate::session_handle::SessionHandle;
 
 /// Tunnels to one cluster at once.
 const OF_A_CLUSTER: usize = 128;
@@ -29,25 +29,25 @@ pub(crate) struct Dialled {
 
 /// A tunnel that is asked for.
 pub(crate) struct Awaited {
-    pub door: Arc<Door>,
+    pub handle: Arc<SessionHandle>,
     pub dialled: oneshot::Sender<Dialled>,
 }
 
 /// All tunnels of one hub.
 #[derive(Default)]
-pub(crate) struct Tunnels {
+pub(crate) struct AwaitedTunnels {
     awaited: Mutex<BTreeMap<[u8; ID], Awaited>>,
     open: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 /// The place of one tunnel among those that may be open.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TunnelPermit {
     open: Arc<Mutex<BTreeMap<String, usize>>>,
     cluster: String,
 }
 
-impl Drop for Place {
+impl Drop for TunnelPermit {
     fn drop(&mut self) {
         let mut open = self.open.lock();
         if let Some(count) = open.get_mut(&self.cluster) {
@@ -60,7 +60,7 @@ impl Drop for Place {
 }
 
 /// An id that is awaited no longer once this is dropped.
-pub(crate) struct Wait<'a>(&'a Tunnels, [u8; ID]);
+pub(crate) struct Wait<'a>(&'a AwaitedTunnels, [u8; ID]);
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
@@ -68,9 +68,9 @@ impl Drop for Wait<'_> {
     }
 }
 
-impl Tunnels {
+impl AwaitedTunnels {
     /// A place for one more tunnel to a cluster, where one is free.
-    pub fn place(&self, cluster: &str) -> Option<Place> {
+    pub fn place(&self, cluster: &str) -> Option<TunnelPermit> {
         let mut open = self.open.lock();
         let all: usize = open.values().sum();
         let here = open.get(cluster).copied().unwrap_or_default();
@@ -78,13 +78,13 @@ impl Tunnels {
             return None;
         }
         open.insert(cluster.to_owned(), here + 1);
-        Some(Place { open: self.open.clone(), cluster: cluster.to_owned() })
+        Some(TunnelPermit { open: self.open.clone(), cluster: cluster.to_owned() })
     }
 
     /// From now on a tunnel with this id is waited for.
-    pub fn awaits(&self, id: [u8; ID], door: Arc<Door>) -> (Wait<'_>, oneshot::Receiver<Dialled>) {
+    pub fn awaits(&self, id: [u8; ID], handle: Arc<SessionHandle>) -> (Wait<'_>, oneshot::Receiver<Dialled>) {
         let (dialled, waits) = oneshot::channel();
-        self.awaited.lock().insert(id, Awaited { door, dialled });
+        self.awaited.lock().insert(id, Awaited { handle, dialled });
         (Wait(self, id), waits)
     }
 
@@ -92,8 +92,8 @@ impl Tunnels {
     pub fn take(&self, id: &[u8], cluster: &str, peer: &PeerIdentity) -> Option<Awaited> {
         let id: [u8; ID] = id.try_into().ok()?;
         let mut awaited = self.awaited.lock();
-        let door = &awaited.get(&id)?.door;
-        let is_theirs = door.cluster == cluster && door.peer.key_fingerprint == peer.key_fingerprint;
+        let handle = &awaited.get(&id)?.handle;
+        let is_theirs = handle.cluster == cluster && handle.peer.key_fingerprint == peer.key_fingerprint;
         if is_theirs { awaited.remove(&id) } else { None }
     }
 }

@@ -9,9 +9,9 @@ use karmada_registry::admission::Admission;
 use karmada_registry::{AdmissionRequest, Operation, Served};
 
 /// The gate.
-pub struct Customizations;
+pub struct CustomizationValidation;
 
-impl Admission for Customizations {
+impl Admission for CustomizationValidation {
     fn admit(&self, _: &Served, _: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }

@@ -16,10 +16,10 @@ use karmada_proto::v1::{
 use karmada_tunnel::{Flow, Guard, Incoming, Outgoing, WINDOW};
 use tokio::sync::mpsc;
 
-use crate::asks::NotAsked;
-use crate::door::Door;
+use crate::awaited_tunnels::{Dialled, TunnelPermit};
 use crate::gateway::Gateway;
-use crate::tunnels::{Dialled, Place};
+use crate::pending_asks::NotAsked;
+use crate::session_handle::SessionHandle;
 
 /// How long an agent may take to dial a tunnel.
 const DIAL: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ pub struct OpenTunnel {
 #[derive(Debug)]
 pub struct TunnelGuard {
     _open: Guard,
-    _place: Place,
+    _place: TunnelPermit,
 }
 
 /// Why there is no tunnel.
@@ -70,25 +70,26 @@ impl Gateway {
     /// # Errors
     /// The agent is not there, does not open one in time, or does not want to; at once where that is known.
     pub async fn tunnel(&self, cluster: &str, request: TunnelRequest) -> Result<OpenTunnel, TunnelError> {
-        let door = self.links.door(cluster).ok_or_else(|| TunnelError::NotConnected(cluster.to_owned()))?;
+        let handle =
+            self.fleet.handle(cluster).ok_or_else(|| TunnelError::NotConnected(cluster.to_owned()))?;
         let place = self.tunnels.place(cluster).ok_or(TunnelError::Busy)?;
-        let Dialled { frames, out, window } = self.dialled(&door).await?;
+        let Dialled { frames, out, window } = self.dialled(&handle).await?;
         let request = TunnelRequest { window: WINDOW, ..request };
         let gone = || TunnelError::NotOpened(cluster.to_owned(), "it went away");
         out.send(frame::tunnel(tunnel_frame::Body::Request(request))).await.map_err(|_| gone())?;
         let (outgoing, incoming, open, pump) =
-            karmada_tunnel::open(Flow::new(WINDOW, window), frames, out, &door.over);
+            karmada_tunnel::open(Flow::new(WINDOW, window), frames, out, &handle.over);
         tokio::spawn(pump);
         Ok(OpenTunnel { outgoing, incoming, guard: TunnelGuard { _open: open, _place: place } })
     }
 
     /// Asks for a tunnel and waits for the call.
-    async fn dialled(&self, door: &Arc<Door>) -> Result<Dialled, TunnelError> {
-        let name = || door.cluster.clone();
+    async fn dialled(&self, handle: &Arc<SessionHandle>) -> Result<Dialled, TunnelError> {
+        let name = || handle.cluster.clone();
         let id = (u128::from(self.random()) << 64 | u128::from(self.random())).to_be_bytes();
-        let (_wait, dialled) = self.tunnels.awaits(id, door.clone());
+        let (_wait, dialled) = self.tunnels.awaits(id, handle.clone());
         let question = ask::Question::OpenTunnel(v1::OpenTunnel { id: Bytes::copy_from_slice(&id) });
-        let answered = door.ask(question, DIAL).map_err(|error| match error {
+        let answered = handle.ask(question, DIAL).map_err(|error| match error {
             NotAsked::Busy => TunnelError::Busy,
             NotAsked::Over => TunnelError::NotOpened(name(), "its session ended"),
         })?;
@@ -112,7 +113,7 @@ impl Gateway {
             biased;
             Ok(dialled) = dialled => Ok(dialled),
             refused = refused => Err(refused),
-            () = door.over.cancelled() => Err(TunnelError::NotOpened(name(), "its session ended")),
+            () = handle.over.cancelled() => Err(TunnelError::NotOpened(name(), "its session ended")),
             () = tokio::time::sleep(DIAL) => Err(TunnelError::NotOpened(name(), "nothing came within 10 s")),
         }
     }
@@ -138,7 +139,7 @@ impl Gateway {
         };
         let TunnelHello { id, window } = hello;
         let awaited = self.tunnels.take(&id, &cluster, peer).ok_or("nobody asked for this tunnel")?;
-        if !self.links.is_current(&awaited.door) {
+        if !self.fleet.is_current(&awaited.handle) {
             return Err("nobody asked for this tunnel");
         }
         let (out, frames) = mpsc::channel(OUTBOUND);

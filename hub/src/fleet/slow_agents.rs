@@ -14,9 +14,9 @@ const QUIET: Duration = Duration::from_secs(30);
 
 /// Those that were too late.
 #[derive(Default)]
-pub(super) struct Late(Mutex<BTreeMap<String, Instant>>);
+pub(super) struct SlowAgents(Mutex<BTreeMap<String, Instant>>);
 
-impl Late {
+impl SlowAgents {
     fn is(&self, cluster: &str) -> bool {
         let mut late = self.0.lock();
         late.retain(|_, since| since.elapsed() < QUIET);
@@ -48,7 +48,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_late_is_left_alone_for_a_while() {
-        let (late, soon) = (Late::default(), Duration::from_secs(2));
+        let (late, soon) = (SlowAgents::default(), Duration::from_secs(2));
         let takes = |seconds: u64| tokio::time::sleep(Duration::from_secs(seconds));
         assert!(late.unless_late("a", soon, takes(2)).await.is_ok());
         assert!(

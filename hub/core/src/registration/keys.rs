@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// crashed before it stored the new one still holds. Fingerprints, divided by a comma.
 pub const KEY: &str = "edge.karmada.io/agent-key";
 
-/// The keys that ask for the name: a JSON list of [`Request`].
+/// The keys that ask for the name: a JSON list of [`KeyRequest`].
 pub const REQUESTS: &str = "edge.karmada.io/key-request";
 
 /// A person's decision: the fingerprint of the key that gets the name.
@@ -29,7 +29,7 @@ const MOST: usize = 4;
 
 /// One key that asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
+pub struct KeyRequest {
     /// The key's fingerprint.
     pub key: String,
     /// The uid of the member that it says it is in.
@@ -64,7 +64,7 @@ pub fn holds(cluster: &Value, key: &str) -> bool {
 }
 
 /// The keys that ask. What somebody wrote there that is none, is none.
-pub fn requests(cluster: &Value) -> Vec<Request> {
+pub fn requests(cluster: &Value) -> Vec<KeyRequest> {
     serde_json::from_str(note(cluster, REQUESTS)).unwrap_or_default()
 }
 
@@ -81,7 +81,7 @@ pub fn state(cluster: &Value, key: &str) -> KeyState {
 }
 
 /// Writes down that a key asks. False where there is no room: those that wait are not pushed out, those that were refused are.
-pub fn ask(cluster: &mut Value, request: Request) -> bool {
+pub fn ask(cluster: &mut Value, request: KeyRequest) -> bool {
     let mut all = requests(cluster);
     if all.len() >= MOST {
         let Some(decided) = all.iter().position(|request| request.refused) else { return false };
@@ -109,7 +109,7 @@ pub fn hold_back(cluster: &mut Value) {
 }
 
 /// Carries out what people decided; `None` where nothing is to be. A decision about a key that does not ask is dropped.
-pub fn settle(cluster: &Value) -> Option<Value> {
+pub fn carry_out(cluster: &Value) -> Option<Value> {
     let (adopt, refuse) = (note(cluster, ADOPT).to_owned(), note(cluster, REFUSE).to_owned());
     if adopt.is_empty() && refuse.is_empty() {
         return None;
@@ -133,7 +133,7 @@ pub fn settle(cluster: &Value) -> Option<Value> {
     Some(changed)
 }
 
-fn write(cluster: &mut Value, all: &[Request]) {
+fn write(cluster: &mut Value, all: &[KeyRequest]) {
     let text = (!all.is_empty()).then(|| json!(all).to_string());
     annotate(cluster, REQUESTS, text);
 }
@@ -159,14 +159,14 @@ mod tests {
         json!({"metadata": {"name": "north", "annotations": {KEY: key}}, "spec": {"id": "u1"}})
     }
 
-    fn request(key: &str) -> Request {
-        Request { key: key.into(), uid: format!("u-{key}"), since: "t".into(), refused: false }
+    fn request(key: &str) -> KeyRequest {
+        KeyRequest { key: key.into(), uid: format!("u-{key}"), since: "t".into(), refused: false }
     }
 
     fn decided(cluster: &Value, what: &str, key: &str) -> Value {
         let mut cluster = cluster.clone();
         cluster["metadata"]["annotations"][what] = json!(key);
-        settle(&cluster).unwrap()
+        carry_out(&cluster).unwrap()
     }
 
     #[test]
@@ -176,14 +176,14 @@ mod tests {
         assert!(!holds(&json!({}), "") && !holds(&cluster(""), ""), "nobody is no key");
         assert!(ask(&mut held, request("k2")));
         assert_eq!((state(&held, "k2"), state(&held, "k1")), (KeyState::Waiting, KeyState::Holder));
-        assert_eq!(settle(&held), None, "nothing is decided");
+        assert_eq!(carry_out(&held), None, "nothing is decided");
         let given = decided(&held, ADOPT, "k2");
         assert_eq!((state(&given, "k2"), state(&given, "k1")), (KeyState::Holder, KeyState::Stranger));
         assert_eq!(
             (&given["spec"]["id"], note(&given, KEY), note(&given, REQUESTS)),
             (&json!("u-k2"), "k2", "")
         );
-        assert_eq!(settle(&given), None, "a decision is carried out once");
+        assert_eq!(carry_out(&given), None, "a decision is carried out once");
         let refused = decided(&held, REFUSE, "k2");
         assert_eq!((state(&refused, "k2"), holds(&refused, "k1")), (KeyState::Refused, true));
         assert_eq!(

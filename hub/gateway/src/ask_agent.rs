@@ -7,8 +7,8 @@ use std::time::Duration;
 use karmada_proto::one_line;
 use karmada_proto::v1::{AskRefusalCode, answer, ask};
 
-use crate::asks::NotAsked;
 use crate::gateway::Gateway;
+use crate::pending_asks::NotAsked;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,8 +44,8 @@ impl Gateway {
         question: ask::Question,
         within: Duration,
     ) -> Result<answer::Result, AskError> {
-        let door = self.links.door(cluster).ok_or(AskError::NotConnected)?;
-        let answered = door.ask(question, within).map_err(|error| match error {
+        let handle = self.fleet.handle(cluster).ok_or(AskError::NotConnected)?;
+        let answered = handle.ask(question, within).map_err(|error| match error {
             NotAsked::Busy => AskError::Busy,
             NotAsked::Over => AskError::Gone,
         })?;

@@ -35,7 +35,7 @@ fn live_session(live_boot_id: Option<&str>, hello: &Hello) -> LiveSession {
 }
 
 /// The close for the second of two living processes with one identity.
-pub(crate) fn clone() -> Close {
+pub(crate) fn close_for_clone() -> Close {
     let message =
         "another process with this identity is connected and answers: was the agent's state copied?";
     close(CloseCode::Clone, RetryClass::RetryAfter, PAUSE, message.into())
@@ -44,7 +44,7 @@ pub(crate) fn clone() -> Close {
 /// Where another process shows the identity, asks the old session for a sign of life: silence means replaced,
 /// an answer means a clone, and the newcomer is refused.
 pub(crate) async fn refuse(gateway: &Gateway, cluster: &str, hello: &Hello) -> Result<(), Close> {
-    let old = gateway.links.door(cluster);
+    let old = gateway.fleet.handle(cluster);
     let live_session = live_session(old.as_ref().map(|old| old.boot_id.as_str()), hello);
     let (Some(old), LiveSession::OtherProcess) = (old, live_session) else { return Ok(()) };
     // Whose key no longer holds is nobody's clone.
@@ -57,7 +57,7 @@ pub(crate) async fn refuse(gateway: &Gateway, cluster: &str, hello: &Hello) -> R
     let answered = async {
         loop {
             let heard = old.heard.notified();
-            match gateway.links.heard_in(&old) {
+            match gateway.fleet.heard_in(&old) {
                 Some(at) if at > asked => return true,
                 Some(_) => heard.await,
                 None => return false,
@@ -67,7 +67,7 @@ pub(crate) async fn refuse(gateway: &Gateway, cluster: &str, hello: &Hello) -> R
     if tokio::time::timeout(gateway.options.probe_timeout, answered).await == Ok(true) {
         tracing::warn!(cluster, "two living agents with one identity: the second is refused");
         gateway.ports.statuses.clone_seen(cluster);
-        return Err(clone());
+        return Err(close_for_clone());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The state of the fleet as it is shared: by the gateway, which knows it first, and by everybody who asks.
 //!
 //! In: what sessions do and tell. Out: how each cluster's link stands, and calls of whoever is to look at a cluster ([`Wake`]). The state
-//! itself is [`Fleet`], and decides; here are its lock, its clock and the doors of sessions. Nothing is awaited under the lock, and nobody
+//! itself is [`Fleet`], and decides; here are its lock, its clock and the handles of sessions. Nothing is awaited under the lock, and nobody
 //! is called.
 
 use std::net::IpAddr;
@@ -14,11 +14,11 @@ use karmada_proto::v1::{CloseCode, Hello, RetryClass};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::door::Door;
-use crate::fleet::{ClusterLink, Entry, Fleet, Heard, Hold, Looks, Newcomer, Progress, Verdict, Wake};
+use crate::fleet::{ClusterLink, Entry, Fleet, Heard, Hold, Looks, Newcomer, Progress, StatusVerdict, Wake};
 use crate::ports::Batch;
 use crate::session::Control;
 use crate::session_admission::close;
+use crate::session_handle::SessionHandle;
 use crate::sources::Sources;
 
 /// The longest version of an agent that is kept.
@@ -39,13 +39,13 @@ pub(crate) struct Way {
 }
 
 /// The fleet's state.
-pub struct Links {
+pub struct SharedFleet {
     sources: Sources,
-    fleet: Mutex<Fleet<Arc<Door>>>,
+    fleet: Mutex<Fleet<Arc<SessionHandle>>>,
     wake: Box<Waker>,
 }
 
-impl Links {
+impl SharedFleet {
     /// Of no cluster yet. A link that was away for longer than `grace` is lost; `wake` is called after each change for those whom it
     /// concerns.
     pub fn new(
@@ -69,20 +69,20 @@ impl Links {
     // -------------------------------------------------------------------------------------- sessions
 
     /// Makes this the session of its cluster and closes the one before. False where a newer one is there.
-    pub(crate) fn enter(&self, door: &Arc<Door>, hello: &Hello, way: Way) -> bool {
+    pub(crate) fn enter(&self, handle: &Arc<SessionHandle>, hello: &Hello, way: Way) -> bool {
         let now = self.sources.now();
         let new = Newcomer {
-            seq: door.seq,
+            seq: handle.seq,
             boot_id: hello.boot_id.clone(),
             agent_version: hello.agent_version.chars().filter(|c| !c.is_control()).take(VERSION).collect(),
-            certificate_ends: door.peer.not_after,
+            certificate_ends: handle.peer.not_after,
             transport: way.transport,
             address: way.address,
             epoch: way.epoch,
             clock_offset_ms: hello.clock_ms.saturating_sub(now.wall.as_millisecond()),
-            door: door.clone(),
+            handle: handle.clone(),
         };
-        let entry = self.fleet.lock().enter(&door.cluster, new, now);
+        let entry = self.fleet.lock().enter(&handle.cluster, new, now);
         if let Entry::Entered(Some(old)) = &entry {
             let message = "a newer session of this cluster took over".to_owned();
             old.fence();
@@ -93,52 +93,52 @@ impl Links {
     }
 
     /// The session ended. True where it was the current one.
-    pub(crate) fn leave(&self, door: &Door) -> bool {
-        let left = self.fleet.lock().leave(&door.cluster, door.seq, self.sources.now().wall);
-        door.fence();
+    pub(crate) fn leave(&self, handle: &SessionHandle) -> bool {
+        let left = self.fleet.lock().leave(&handle.cluster, handle.seq, self.sources.now().wall);
+        handle.fence();
         let was_current = left.is_some();
-        self.call(&door.cluster, left.unwrap_or_default());
+        self.call(&handle.cluster, left.unwrap_or_default());
         was_current
     }
 
     /// The session says that it is there, or late.
-    pub(crate) fn stands(&self, door: &Door, is_late: bool) {
-        let wakes = self.fleet.lock().stands(&door.cluster, door.seq, is_late, self.sources.now().wall);
-        self.call(&door.cluster, wakes);
+    pub(crate) fn stands(&self, handle: &SessionHandle, is_late: bool) {
+        let wakes = self.fleet.lock().stands(&handle.cluster, handle.seq, is_late, self.sources.now().wall);
+        self.call(&handle.cluster, wakes);
     }
 
     /// The session tells of itself.
-    pub(crate) fn progressed(&self, door: &Door, progress: Progress) {
-        if self.fleet.lock().progressed(&door.cluster, door.seq, progress) {
-            door.heard.notify_waiters();
+    pub(crate) fn progressed(&self, handle: &SessionHandle, progress: Progress) {
+        if self.fleet.lock().progressed(&handle.cluster, handle.seq, progress) {
+            handle.heard.notify_waiters();
         }
     }
 
     /// The agent was given a certificate that ends then.
-    pub(crate) fn renewed(&self, door: &Door, until: Timestamp) {
-        let wakes = self.fleet.lock().renewed(&door.cluster, door.seq, until);
-        self.call(&door.cluster, wakes);
+    pub(crate) fn renewed(&self, handle: &SessionHandle, until: Timestamp) {
+        let wakes = self.fleet.lock().renewed(&handle.cluster, handle.seq, until);
+        self.call(&handle.cluster, wakes);
     }
 
     /// Whether this is the session of its cluster.
-    pub(crate) fn is_current(&self, door: &Door) -> bool {
-        self.fleet.lock().is_current(&door.cluster, door.seq)
+    pub(crate) fn is_current(&self, handle: &SessionHandle) -> bool {
+        self.fleet.lock().is_current(&handle.cluster, handle.seq)
     }
 
     /// When the agent was last heard in this session, monotonic; `None` where it is not the cluster's session any more.
-    pub(crate) fn heard_in(&self, door: &Door) -> Option<Duration> {
-        self.fleet.lock().heard_in(&door.cluster, door.seq)
+    pub(crate) fn heard_in(&self, handle: &SessionHandle) -> Option<Duration> {
+        self.fleet.lock().heard_in(&handle.cluster, handle.seq)
     }
 
-    pub(crate) fn door(&self, cluster: &str) -> Option<Arc<Door>> {
-        self.fleet.lock().door(cluster)
+    pub(crate) fn handle(&self, cluster: &str) -> Option<Arc<SessionHandle>> {
+        self.fleet.lock().handle(cluster)
     }
 
-    pub(crate) fn doors(&self) -> Vec<Arc<Door>> {
-        self.fleet.lock().doors()
+    pub(crate) fn handles(&self) -> Vec<Arc<SessionHandle>> {
+        self.fleet.lock().handles()
     }
 
-    pub(crate) fn dead(&self, grace: Duration) -> Vec<Arc<Door>> {
+    pub(crate) fn dead(&self, grace: Duration) -> Vec<Arc<SessionHandle>> {
         self.fleet.lock().dead(self.sources.elapsed(), grace)
     }
 
@@ -160,7 +160,7 @@ impl Links {
 
     /// The certificate that the live session of `cluster` shows.
     pub fn peer(&self, cluster: &str) -> Option<PeerIdentity> {
-        Some(self.door(cluster)?.peer.clone())
+        Some(self.handle(cluster)?.peer.clone())
     }
 
     /// Live sessions.
@@ -192,7 +192,7 @@ impl Links {
     }
 
     /// Whether the Cluster, which is now `live`, says what its agent said last.
-    pub fn verdict(&self, cluster: &str, live: &Value) -> Verdict {
+    pub fn verdict(&self, cluster: &str, live: &Value) -> StatusVerdict {
         self.fleet.lock().verdict(cluster, live, self.sources.now().wall)
     }
 

@@ -14,12 +14,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::asks::{Asks, NotAsked};
+use crate::pending_asks::{NotAsked, PendingAsks};
 use crate::session::Control;
 
-/// The door of one session.
+/// The handle of one session.
 #[derive(Debug)]
-pub struct Door {
+pub struct SessionHandle {
     /// The cluster.
     pub cluster: String,
     /// The session's number.
@@ -34,13 +34,13 @@ pub struct Door {
     pub heard: Notify,
     /// Nothing counts any more that is done in this session's name.
     pub over: CancellationToken,
-    asks: Mutex<Asks>,
+    asks: Mutex<PendingAsks>,
     orders: Mutex<VecDeque<Control>>,
     fenced: Mutex<bool>,
 }
 
-impl Door {
-    /// The door of a session about to open.
+impl SessionHandle {
+    /// The handle of a session about to open.
     pub fn new(cluster: &str, seq: u64, boot_id: &str, peer: &PeerIdentity) -> Self {
         Self {
             cluster: cluster.to_owned(),
@@ -126,17 +126,17 @@ mod tests {
     #[test]
     fn orders_wait_once_each_and_a_close_is_the_last() {
         let peer = crate::testing::peer("m");
-        let door = Door::new("m", 1, "b", &peer);
+        let handle = SessionHandle::new("m", 1, "b", &peer);
         for round in 0..1000_u64 {
-            door.order(Control::Probe);
-            door.order(Control::Trust(round));
-            door.order(Control::CountBy(Bytes::from(round.to_string())));
+            handle.order(Control::Probe);
+            handle.order(Control::Trust(round));
+            handle.order(Control::CountBy(Bytes::from(round.to_string())));
         }
         let close = |code: CloseCode| Control::Close(Close { code: code.into(), ..Close::default() });
         for late in [close(CloseCode::Replaced), close(CloseCode::Revoked), Control::Probe] {
-            door.order(late);
+            handle.order(late);
         }
-        let waiting: Vec<Control> = std::iter::from_fn(|| door.take_order()).collect();
+        let waiting: Vec<Control> = std::iter::from_fn(|| handle.take_order()).collect();
         let last =
             [Control::Probe, Control::Trust(999), Control::CountBy("999".into()), close(CloseCode::Replaced)];
         assert_eq!(waiting, last);

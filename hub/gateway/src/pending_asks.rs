@@ -14,7 +14,7 @@ const MOST: usize = 64;
 
 /// Questions and who waits.
 #[derive(Debug, Default)]
-pub(crate) struct Asks {
+pub(crate) struct PendingAsks {
     last: u64,
     queue: VecDeque<Ask>,
     waiting: BTreeMap<u64, oneshot::Sender<answer::Result>>,
@@ -30,7 +30,7 @@ pub(crate) enum NotAsked {
     Over,
 }
 
-impl Asks {
+impl PendingAsks {
     /// Asks, for an answer within this time.
     pub fn ask(
         &mut self,
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn each_answer_goes_to_who_asked_and_to_nobody_else() {
-        let mut asks = Asks::default();
+        let mut asks = PendingAsks::default();
         let mut first = asks.ask(question(), Duration::from_secs(3)).unwrap();
         let mut second = asks.ask(question(), Duration::from_secs(3)).unwrap();
         let sent: Vec<Ask> = std::iter::from_fn(|| asks.take()).collect();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_than_is_answered_and_who_gave_up_does_not_count() {
-        let mut asks = Asks::default();
+        let mut asks = PendingAsks::default();
         let mut waiting: Vec<_> = (0..MOST).map(|_| asks.ask(question(), Duration::ZERO).unwrap()).collect();
         assert_eq!(asks.ask(question(), Duration::ZERO).unwrap_err(), NotAsked::Busy);
         waiting.pop();

@@ -107,7 +107,7 @@ impl Fleet {
 async fn active_active_serves_in_both_sites_and_then_in_the_one_that_is_left() {
     let active = json!({"role": "active"});
     let sites = [("a", active.clone()), ("b", active), ("c", json!({"role": "other"}))];
-    let text = include_str!("../../../../deploy/presets/active-active.yaml");
+    let text = include_str!("../../../../../deploy/presets/active-active.yaml");
     let fleet = Fleet::new("active-active", text, &sites).await;
     assert_eq!(fleet.places(), "a 3, b 3");
     assert_eq!(fleet.sent("a").unwrap()["spec"]["replicas"], 3);
@@ -120,7 +120,7 @@ async fn active_active_serves_in_both_sites_and_then_in_the_one_that_is_left() {
 async fn two_cities_three_centres_goes_to_the_far_city_last() {
     let (near, far) = (json!({"city": "near"}), json!({"city": "far"}));
     let sites = [("east", near.clone()), ("remote", far), ("west", near)];
-    let text = include_str!("../../../../deploy/presets/two-cities-three-centres.yaml");
+    let text = include_str!("../../../../../deploy/presets/two-cities-three-centres.yaml");
     // The rigs' clock stands still.
     assert!(text.contains("failback-after: 10m"));
     let fleet = Fleet::new("two-cities-three-centres", &text.replace("10m", "0s"), &sites).await;
@@ -142,7 +142,7 @@ async fn two_cities_three_centres_goes_to_the_far_city_last() {
 #[tokio::test(start_paused = true)]
 async fn a_remote_standby_takes_over() {
     let sites = [("main", json!({"role": "primary"})), ("spare", json!({"role": "standby"}))];
-    let text = include_str!("../../../../deploy/presets/remote-standby.yaml");
+    let text = include_str!("../../../../../deploy/presets/remote-standby.yaml");
     let fleet = Fleet::new("remote-standby", text, &sites).await;
     assert_eq!(fleet.places(), "main 6");
     assert!(fleet.sent("spare").is_none());
@@ -155,7 +155,7 @@ async fn a_remote_standby_takes_over() {
 async fn deployments_are_spread_over_zones_and_stay_so() {
     let zone = |name: &str| json!({"zone": name});
     let sites = [("a1", zone("a")), ("a2", zone("a")), ("b1", zone("b")), ("c1", zone("c"))];
-    let text = include_str!("../../../../deploy/presets/spread-over-zones.yaml");
+    let text = include_str!("../../../../../deploy/presets/spread-over-zones.yaml");
     let fleet = Fleet::new("none in particular", text, &sites).await;
     let zones = |places: &str| {
         let mut zones: Vec<char> = places.split(", ").filter_map(|place| place.chars().next()).collect();

@@ -1,0 +1,218 @@
+//! What tests of the fleet's shells need: a hub without control loops over a store in memory, whose clock stands until it is moved, and
+//! one agent that joins and opens a session, with no network between them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::channel::mpsc;
+use jiff::{SignedDuration, Timestamp};
+use karmada_certs::{CertificateRequest, ClientKey, PeerIdentity, agent_subject};
+use karmada_controllers::events::Recorder;
+use karmada_controllers::port::{Api, Key};
+use karmada_controllers::queue::Queue;
+use karmada_controllers::workqueues::Workqueues;
+use karmada_definitions::status::Status;
+use karmada_gateway::connection::{Caller, connect};
+use karmada_gateway::ports::Ports;
+use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
+use karmada_kinds::catalogue;
+use karmada_proto::frame;
+use karmada_proto::pulse::Pulse;
+use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, agent_frame, hub_frame};
+use karmada_registry::cache::Cache;
+use karmada_registry::{AdmissionRequest, Parts, Registry, Served, admission::Admission};
+use karmada_schema::object::{ObjectKey, Stored};
+use karmada_store::{MemoryStore, Store};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions, write_options::write_options};
+use crate::api_port::RegistryApi;
+use crate::data_dir::DataDir;
+
+/// The cluster of the one agent.
+pub(super) const NORTH: &str = "north";
+
+/// Refuses all writes while it is told to, as a full disk does.
+#[derive(Clone, Default)]
+pub(super) struct FullDisk(Arc<AtomicBool>);
+
+impl FullDisk {
+    pub(super) fn is_full(&self, full: bool) {
+        self.0.store(full, Ordering::SeqCst);
+    }
+}
+
+impl Admission for FullDisk {
+    fn admit(&self, _: &Served, _: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        if self.0.load(Ordering::SeqCst) { Err(Status::unavailable("the disk is full")) } else { Ok(()) }
+    }
+}
+
+/// The hub.
+pub(super) struct Rig {
+    pub(super) registry: Arc<Registry>,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) reports: Arc<Reports>,
+    pub(super) disk: FullDisk,
+    /// Clusters that the cluster controller is called to.
+    pub(super) called: Arc<Queue<Key>>,
+    now: Arc<Mutex<Timestamp>>,
+    data: Arc<DataDir>,
+    _folder: tempfile::TempDir,
+    _stop: DropGuard,
+}
+
+impl Rig {
+    /// A hub with a Cluster [`NORTH`], whose agent is not connected.
+    pub(super) async fn start() -> Rig {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cache = Cache::load(&*store).await.unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
+        let now = Arc::new(Mutex::new(Timestamp::now()));
+        let clock: karmada_registry::Clock = {
+            let now = now.clone();
+            Arc::new(move || *now.lock())
+        };
+        let disk = FullDisk::default();
+        let folder = tempfile::tempdir().unwrap();
+        let data = Arc::new(DataDir::open(folder.path(), clock()).unwrap());
+        let sessions = StoredSessions::open(store.clone(), data.clone(), 1).await.unwrap();
+        let registry = Arc::new(Registry::new(Parts {
+            store,
+            catalogue: catalogue::shipped(),
+            admission: vec![Box::new(disk.clone())],
+            authorizer: karmada_access::Authorizer::new(cache.clone()),
+            cache,
+            clock: clock.clone(),
+            ids: Arc::new(uuid::Uuid::new_v4),
+        }));
+        let wall = clock.clone();
+        let fleet =
+            SharedFleet::new(Sources::new(move || wall(), || 7), SignedDuration::from_secs(40), |_, _| {});
+        let api: Arc<dyn Api> =
+            Arc::new(RegistryApi::new(registry.clone(), "tests", Arc::new(Workqueues::default())));
+        let recorder = Recorder::new(api, "tests", clock);
+        let called = Arc::new(Queue::default());
+        let reports = Arc::new(Reports::new(registry.clone(), fleet.clone(), recorder, called.clone()));
+        let contacts = Arc::new(Contacts(fleet.clone()));
+        let registrar = HubRegistrar::new(registry.clone(), data.clone(), Vec::new(), contacts);
+        let ports = Ports {
+            works: Arc::new(CachedWorks::start(registry.clone(), &TaskTracker::new(), stop.clone())),
+            statuses: reports.clone(),
+            registrar: Arc::new(registrar),
+            sessions: Arc::new(sessions),
+        };
+        let gateway = Gateway::new(ports, fleet, Options::default());
+        let stop = stop.drop_guard();
+        Rig { registry, gateway, reports, disk, called, now, data, _folder: folder, _stop: stop }
+    }
+
+    /// Lets time pass.
+    pub(super) fn later(&self, by: Duration) {
+        *self.now.lock() += by;
+    }
+
+    pub(super) fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        self.registry.get(&self.definition(resource), namespace, name).ok()
+    }
+
+    /// The Cluster as it is now.
+    pub(super) fn cluster(&self) -> Value {
+        self.get("clusters", "", NORTH).unwrap().value()
+    }
+
+    pub(super) fn definition(
+        &self,
+        resource: &str,
+    ) -> Arc<karmada_definitions::resource::ResourceDefinition> {
+        let group = if resource == "works" { "work.karmada.io" } else { "cluster.karmada.io" };
+        self.registry.definition(group, "v1alpha1", resource).unwrap()
+    }
+
+    pub(super) async fn create(&self, resource: &str, namespace: &str, object: Value) -> Arc<Stored> {
+        let definition = self.definition(resource);
+        self.registry.create(&definition, namespace, object, &write_options()).await.unwrap().object
+    }
+
+    /// Somebody on the hub changes an object, or a subresource of it.
+    pub(super) async fn edit(
+        &self,
+        resource: &str,
+        (namespace, name): (&str, &str),
+        subresource: &str,
+        change: impl Fn(&mut Value) + Send + Sync,
+    ) {
+        let options = karmada_registry::WriteOptions { subresource: subresource.into(), ..write_options() };
+        let mut whole = |live: Option<&Value>| {
+            let mut object = live.cloned().unwrap();
+            change(&mut object);
+            Ok(object)
+        };
+        let key = ObjectKey::new(namespace, name);
+        self.registry.update(&self.definition(resource), &key, &options, &mut whole).await.unwrap();
+    }
+
+    /// An agent of [`NORTH`] with the key that its Cluster names, which is made with the first.
+    pub(super) async fn agent(&self) -> Agent {
+        let key = ClientKey::generate().unwrap();
+        let subject = agent_subject(NORTH);
+        let request = CertificateRequest::from_der(&key.request(&subject).unwrap()).unwrap();
+        let authorities = self.data.authorities();
+        let day = Duration::from_secs(24 * 3600);
+        let now = *self.now.lock();
+        let pem = authorities.signing().issue_client(&subject, &request, day, now).unwrap();
+        let peer = PeerIdentity::from_pem(&pem).unwrap();
+        let holds = karmada_core::registration::keys::KEY;
+        let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": NORTH, "annotations": {holds: peer.key_fingerprint.clone()}},
+            "spec": {"syncMode": "Pull", "id": "u"}});
+        self.create("clusters", "", cluster).await;
+        self.connect(peer).await
+    }
+
+    /// The agent of that identity connects.
+    pub(super) async fn connect(&self, peer: PeerIdentity) -> Agent {
+        let (frames, inbound) = mpsc::unbounded();
+        let hello = Hello {
+            protocol_min: 1,
+            protocol_max: 1,
+            cluster_name: NORTH.into(),
+            boot_id: "b".into(),
+            credit: Some(Credit { messages: 100, bytes: 1 << 20 }),
+            ..Hello::default()
+        };
+        frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello)))).unwrap();
+        let caller = Caller { peer: peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+        let session = connect(&self.gateway, caller, inbound).await.boxed();
+        let mut agent = Agent { peer, _frames: frames, session };
+        let said = agent.hears().await;
+        assert!(matches!(said.first(), Some(hub_frame::Body::Welcome(_))), "{said:?}");
+        agent
+    }
+}
+
+/// An agent as the hub sees it: what it is sent, and whether its session lives.
+pub(super) struct Agent {
+    pub(super) peer: PeerIdentity,
+    _frames: mpsc::UnboundedSender<Result<AgentFrame, Infallible>>,
+    session: futures::stream::BoxStream<'static, HubFrame>,
+}
+
+impl Agent {
+    /// What the hub has to say at this moment.
+    pub(super) async fn hears(&mut self) -> Vec<hub_frame::Body> {
+        let mut said = Vec::new();
+        let moment = Duration::from_millis(20);
+        while let Ok(Some(frame)) = tokio::time::timeout(moment, self.session.next()).await {
+            said.extend(frame.body);
+        }
+        said
+    }
+}
