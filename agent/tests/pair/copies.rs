@@ -14,7 +14,7 @@ use crate::machines::{Hub, Site, noise, session, wanted};
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
     position: (u64, u64),
-    told: Told,
+    told: HubPosition,
     rows: Vec<Row>,
 }
 

@@ -134,7 +134,7 @@ fn pod(
     };
     let possible = |(at, measure): (usize, &PodMeasure)| {
         let is_possible = |milli: &i64| *milli >= 0 || !of_resource(at);
-        PodMeasure { milli: measure.milli.filter(is_possible), ..measure.clone() }
+        PodMeasure { milli: measure.milli.filter(is_possible), ..*measure }
     };
     let measures = pod.measures.iter().enumerate().map(possible).enumerate();
     Pod {
@@ -179,7 +179,7 @@ mod tests {
         let now: Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
         let metrics = [json!({"type": "Resource"}), json!({"type": "Pods"})];
         let negative = PodMeasure { milli: Some(i64::MIN), request: Some(-5), ..PodMeasure::default() };
-        let pod = MeasuredPod { measures: vec![negative.clone(), negative], ..MeasuredPod::default() };
+        let pod = MeasuredPod { measures: vec![negative, negative], ..MeasuredPod::default() };
         let said = told(PodUsage { pods: vec![pod], readings: Vec::new() }, &metrics, now);
         let [of_resource, of_pods] = &said.pods[0].measures[..] else { panic!("{said:?}") };
         assert!(of_resource.sample.is_none() && of_resource.request.is_err());
