@@ -8,7 +8,7 @@
 //! - [`session`]: one agent's session as a pure state machine; [`stream`]: the shell around it.
 //! - [`fleet`]: what is known of every link and session, pure; [`links`]: the same, shared; [`door`]: how a session is reached.
 //! - [`router`]: which session a change is for; [`queue`], [`inbox`]: what waits to be sent, and to be written; [`wire`]: what of a Work
-//!   is sent.
+//!   is sent; [`encodings`]: how it is packed, once for all sites that share it.
 //! - [`admission`], [`connection`]: who becomes a session; [`gateway`]: what is done to sessions from outside.
 //! - [`asks`], [`asking`]: what an agent is asked, and who waits for its answer; [`tunnels`], [`dialling`]: requests to a member's API, by
 //!   way of its agent.
@@ -21,6 +21,7 @@ mod clones;
 pub mod connection;
 mod dialling;
 mod door;
+pub mod encodings;
 pub mod fleet;
 mod gateway;
 pub mod inbox;
