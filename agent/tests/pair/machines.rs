@@ -388,7 +388,7 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
     let mut seen = hub.history.len();
     let mut feed: VecDeque<WorkEvent> = events.into();
     let mut passed = Passed { another_life, ..Passed::default() };
-    passed.record.extend(link.records.then(|| ("agent", hello_said)));
+    passed.record.extend(link.records.then_some(("agent", hello_said)));
     let mut said = 0;
     loop {
         let mut quiet = true;
