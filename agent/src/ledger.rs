@@ -368,6 +368,12 @@ impl Ledger {
         })
     }
 
+    /// The body of a Work, where it is the one of this hash and can be read.
+    pub fn body(&self, key: &str, hash: &[u8]) -> Option<Bytes> {
+        let entry = self.entry(key).ok().flatten()?;
+        (entry.hash == hash).then_some(entry.body)
+    }
+
     // -------------------------------------------------------------------------------- what is under way
 
     /// The Works that were being worked on when the process before ended without a word.

@@ -6,6 +6,8 @@
 
 #[path = "pair/copies.rs"]
 mod copies;
+#[path = "pair/deltas.rs"]
+mod deltas;
 #[path = "pair/digests.rs"]
 mod digests;
 #[path = "pair/elsewhere.rs"]
@@ -14,6 +16,8 @@ mod elsewhere;
 mod hostile;
 #[path = "pair/machines.rs"]
 mod machines;
+#[path = "pair/recorded.rs"]
+mod recorded;
 #[path = "pair/restores.rs"]
 mod restores;
 #[path = "pair/stream.rs"]

@@ -35,6 +35,9 @@ pub enum BodyError {
     /// The decoded bytes have another hash than declared.
     #[error("the body's hash differs from the one declared")]
     HashDiffers,
+    /// It was told by what differs from a body that is not held.
+    #[error("the body is told by what differs from another one that is not held")]
+    NoBase,
     /// A chunk came that does not continue what is held.
     #[error("a chunk at offset {got} where {want} was expected")]
     OutOfOrder {
@@ -57,7 +60,7 @@ pub struct Encoded {
 }
 
 /// What the other end of a session can unpack.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Packing {
     /// What is packed on its own.
     #[default]
@@ -71,6 +74,14 @@ impl Packing {
     pub fn of(features: &[String]) -> Self {
         let knows = features.iter().any(|feature| feature == DICTIONARY);
         if knows { Self::WithDictionary } else { Self::Alone }
+    }
+
+    /// How frames of zstd are called that may be packed so.
+    pub fn encoding(self) -> Encoding {
+        match self {
+            Self::Alone => Encoding::Zstd,
+            Self::WithDictionary => Encoding::ZstdDictionary,
+        }
     }
 }
 
@@ -114,6 +125,13 @@ fn decompress(bytes: &[u8], size: usize, packing: Packing) -> io::Result<Vec<u8>
     })
 }
 
+/// `piece` of a body as a frame of zstd, also where that makes it larger: such frames one after the other are what their pieces are one
+/// after the other, in the encoding that [`Packing::encoding`] names. `None` where it cannot be packed.
+pub fn frame_of(piece: &[u8], packing: Packing) -> Option<Bytes> {
+    let packing = if piece.len() > DICTIONARY_TO { Packing::Alone } else { packing };
+    compress(piece, packing).ok().map(Bytes::from)
+}
+
 /// Compresses `body` on its own where that makes it smaller.
 pub fn encode(body: &Bytes) -> Encoded {
     encode_for(body, Packing::Alone)
@@ -123,15 +141,15 @@ pub fn encode(body: &Bytes) -> Encoded {
 pub fn encode_for(body: &Bytes, packing: Packing) -> Encoded {
     let decoded_size = body.len() as u64;
     let packing = if body.len() > DICTIONARY_TO { Packing::Alone } else { packing };
-    let (from, encoding) = match packing {
-        Packing::Alone => (COMPRESS_FROM, Encoding::Zstd),
-        Packing::WithDictionary => (COMPRESS_FROM_WITH, Encoding::ZstdDictionary),
+    let from = match packing {
+        Packing::Alone => COMPRESS_FROM,
+        Packing::WithDictionary => COMPRESS_FROM_WITH,
     };
     if body.len() >= from
         && let Ok(packed) = compress(body, packing)
         && packed.len() < body.len()
     {
-        return Encoded { encoding, bytes: packed.into(), decoded_size };
+        return Encoded { encoding: packing.encoding(), bytes: packed.into(), decoded_size };
     }
     Encoded { encoding: Encoding::Identity, bytes: body.clone(), decoded_size }
 }
@@ -149,7 +167,8 @@ pub fn decode(encoding: i32, bytes: &Bytes, decoded_size: u64) -> Result<Bytes, 
         Ok(Encoding::Identity) => bytes.clone(),
         Ok(Encoding::Zstd) => unpack(Packing::Alone)?,
         Ok(Encoding::ZstdDictionary) => unpack(Packing::WithDictionary)?,
-        Err(_) => return Err(BodyError::UnknownEncoding(encoding)),
+        // What is packed with another body says nothing without it: see [`crate::delta`].
+        Ok(Encoding::ZstdOnBase) | Err(_) => return Err(BodyError::UnknownEncoding(encoding)),
     };
     if body.len() as u64 != decoded_size {
         return Err(BodyError::Malformed);
@@ -169,6 +188,7 @@ pub fn chunk(encoded: &Bytes, offset: u64, limit: u64) -> Bytes {
 pub struct Assembly {
     key: String,
     hash: Bytes,
+    is_delta: bool,
     parts: BytesMut,
 }
 
@@ -176,6 +196,16 @@ impl Assembly {
     /// Takes one frame of a body. `Ok(Some(body))` once it is complete and its hash is right; what is held is
     /// dropped on any error, so that the body can be asked for again.
     pub fn take(&mut self, frame: &Upsert) -> Result<Option<Bytes>, BodyError> {
+        let Some(packed) = self.gather(frame)? else { return Ok(None) };
+        let body = decode(frame.encoding, &packed, frame.decoded_size)?;
+        if hash(&body) != frame.hash {
+            return Err(BodyError::HashDiffers);
+        }
+        Ok(Some(body))
+    }
+
+    /// The same, of what is told by a difference: `Ok(Some(delta))` once it is complete, for [`crate::delta::unpack`].
+    pub fn gather(&mut self, frame: &Upsert) -> Result<Option<Bytes>, BodyError> {
         let result = self.step(frame);
         if !matches!(result, Ok(None)) {
             self.clear();
@@ -193,6 +223,7 @@ impl Assembly {
             self.clear();
             self.key.clone_from(&frame.key);
             self.hash = frame.hash.clone();
+            self.is_delta = frame.encoding == i32::from(Encoding::ZstdOnBase);
         }
         let want = if self.key == frame.key && self.hash == frame.hash { self.parts.len() as u64 } else { 0 };
         if frame.offset != want {
@@ -201,25 +232,23 @@ impl Assembly {
         if frame.offset + frame.chunk.len() as u64 > frame.encoded_size {
             return Err(BodyError::Malformed);
         }
-        let whole = if frame.offset == 0 && frame.chunk.len() as u64 == frame.encoded_size {
-            frame.chunk.clone()
-        } else {
-            self.parts.extend_from_slice(&frame.chunk);
-            if (self.parts.len() as u64) < frame.encoded_size {
-                return Ok(None);
-            }
-            self.parts.split().freeze()
-        };
-        let body = decode(frame.encoding, &whole, frame.decoded_size)?;
-        if hash(&body) != frame.hash {
-            return Err(BodyError::HashDiffers);
+        if frame.offset == 0 && frame.chunk.len() as u64 == frame.encoded_size {
+            return Ok(Some(frame.chunk.clone()));
         }
-        Ok(Some(body))
+        self.parts.extend_from_slice(&frame.chunk);
+        let is_whole = self.parts.len() as u64 >= frame.encoded_size;
+        Ok(is_whole.then(|| self.parts.split().freeze()))
     }
 
     /// What is held of an unfinished body: key, hash and bytes received.
     pub fn partial(&self) -> Option<(&str, &Bytes, u64)> {
         (!self.parts.is_empty()).then(|| (self.key.as_str(), &self.hash, self.parts.len() as u64))
+    }
+
+    /// What the next session may go on with: a body, and not what differs from one, as the base may be another then.
+    #[must_use]
+    pub fn carried_over(self) -> Self {
+        if self.is_delta { Self::default() } else { self }
     }
 
     /// Forgets what is held.

@@ -360,6 +360,7 @@ mod tests {
                 generation: 15,
                 retry: "r16".into(),
                 keep_former: true,
+                base: Bytes::from_static(b"b18"),
             }),
             B::Tombstone(Tombstone {
                 key: "k1".into(),

@@ -1,13 +1,15 @@
 //! What hub and agent agree on: the frames of the stream, the service, and how bodies travel.
 //!
 //! Comes in: `protos/fleet/v1/fleet.proto`, compiled by `build.rs`. Goes out: the generated types ([`v1`]), the
-//! codec, body encoding and chunking ([`body`]) with the dictionary that both ends have, digests of what both ends hold ([`digest`]), frame constructors ([`frame`]), liveness arithmetic shared
-//! by both ends ([`cadence`]), the bounds of a join ([`join`]), and how a peer's text is printed ([`quote`]). No runtime and no IO; the only clock is the caller's.
+//! codec, body encoding and chunking ([`body`]) with the dictionary that both ends have, a body told by what differs from another ([`delta`]),
+//! digests of what both ends hold ([`digest`]), frame constructors ([`frame`]), liveness arithmetic shared by both ends ([`cadence`]), the bounds
+//! of a join ([`join`]), and how a peer's text is printed ([`quote`]). No runtime and no IO; the only clock is the caller's.
 
 pub mod body;
 pub mod cadence;
 mod codec;
 pub mod credit;
+pub mod delta;
 mod dictionary;
 pub mod digest;
 pub mod frame;
@@ -34,7 +36,7 @@ pub mod v1 {
 pub const PROTOCOL: (u32, u32) = (1, 1);
 
 /// What this build understands beyond the protocol's first version. Both ends use what both name.
-pub const FEATURES: [&str; 4] = [DIGESTS, ASK, DOCUMENTS, DICTIONARY];
+pub const FEATURES: [&str; 5] = [DIGESTS, ASK, DOCUMENTS, DICTIONARY, DELTAS];
 
 /// Both ends compare roots of what they hold, and only what differs is sent.
 pub const DIGESTS: &str = "digests";
@@ -47,6 +49,9 @@ pub const DOCUMENTS: &str = "documents";
 
 /// Bodies may be packed with the dictionary that both ends have.
 pub const DICTIONARY: &str = "dictionary";
+
+/// A changed body may be told by what differs from the one that the agent holds.
+pub const DELTAS: &str = "deltas";
 
 /// No frame carries more body than this: a slow link must get a word in between.
 pub const CHUNK: usize = 64 * 1024;

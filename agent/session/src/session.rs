@@ -387,6 +387,17 @@ impl Session {
         self.intake.lazily(pong.cursor);
     }
 
+    /// The Work and the hash of the body that the ledger is to give before the next frame is taken: what just came says what differs from
+    /// it. To be answered by [`Session::base`].
+    pub fn base_wanted(&self) -> Option<(&str, &Bytes)> {
+        self.intake.base_wanted()
+    }
+
+    /// The body that was wanted, or that it is not there.
+    pub fn base(&mut self, body: Option<&Bytes>) {
+        self.intake.base(body, &mut self.out);
+    }
+
     // --------------------------------------------------------------------------------- to be committed
 
     /// What is to be written before anything is acknowledged; empty where nothing is. To be followed by

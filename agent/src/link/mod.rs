@@ -31,7 +31,7 @@ use self::questions::{Asked, Questions};
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
-use crate::ledger::LedgerError;
+use crate::ledger::{Ledger, LedgerError};
 use crate::member::Member;
 use crate::reconcile::orphan_rows::former_key;
 use crate::redial::{Advice, Schedule};
@@ -349,7 +349,7 @@ async fn converse(
         tokio::select! {
             biased;
             () = stop.cancelled() => session.leave("the agent stops"),
-            message = inbound.next(), if session.listens() => receive(session, message, &mut inbound, started),
+            message = inbound.next(), if session.listens() => receive(session, message, (&mut inbound, &shared.ledger), started),
             _ = frames.reserve(), if full => {}
             () = shared.tell.notified(), if !full => {}
             answer = questions.answered() => session.answer(answer),
@@ -375,7 +375,7 @@ const FAR: Duration = Duration::from_secs(365 * 24 * 3600);
 fn receive<S>(
     session: &mut Session,
     first: Option<Result<HubFrame, String>>,
-    inbound: &mut S,
+    (inbound, ledger): (&mut S, &Ledger),
     started: Instant,
 ) where
     S: Stream<Item = Result<HubFrame, String>> + Unpin,
@@ -383,7 +383,7 @@ fn receive<S>(
     let mut message = first;
     for taken in 1.. {
         match message {
-            Some(Ok(frame)) => session.frame(frame, started.elapsed()),
+            Some(Ok(frame)) => take(session, frame, ledger, started.elapsed()),
             None => return session.lost("the hub ended the stream".into()),
             Some(Err(why)) => return session.lost(format!("the stream broke: {why}")),
         }
@@ -392,6 +392,15 @@ fn receive<S>(
         }
         let Some(next) = inbound.next().now_or_never() else { return };
         message = next;
+    }
+}
+
+/// Takes a frame, and gives the session the body that a difference which came with it is of.
+fn take(session: &mut Session, frame: HubFrame, ledger: &Ledger, now: Duration) {
+    session.frame(frame, now);
+    if let Some((key, hash)) = session.base_wanted() {
+        let body = ledger.body(key, hash);
+        session.base(body.as_ref());
     }
 }
 

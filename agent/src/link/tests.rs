@@ -56,10 +56,10 @@ async fn handled(bursts: &[usize]) -> Vec<String> {
         None => Poll::Ready(None),
     });
     let (mut session, started, mut committed) = (welcomed(), Instant::now(), Vec::new());
-    let mut outbox = crate::outbox::Outbox::default();
+    let (mut outbox, ledger) = (crate::outbox::Outbox::default(), Ledger::in_memory().unwrap());
     while session.ended().is_none() {
         let message = inbound.next().await;
-        receive(&mut session, message, &mut inbound, started);
+        receive(&mut session, message, (&mut inbound, &ledger), started);
         committed.extend(session.take_changes().iter().filter_map(key_of));
         session.committed(started.elapsed());
         while session.next_frame(&mut outbox, started.elapsed()).is_some() {}
@@ -108,10 +108,10 @@ async fn bodies_that_grow_are_written_before_more_are_read() {
     assert!(packed.bytes.len() < 4096, "{}", packed.bytes.len());
     let (mut session, started) = (welcomed(), Instant::now());
     let mut inbound = stream::iter((0..12).map(grows)).chain(stream::pending());
-    let (mut written, mut most) = (0, 0);
+    let (mut written, mut most, ledger) = (0, 0, Ledger::in_memory().unwrap());
     while written < 12 {
         let message = inbound.next().await;
-        receive(&mut session, message, &mut inbound, started);
+        receive(&mut session, message, (&mut inbound, &ledger), started);
         let changes = session.take_changes();
         let bodies = changes.iter().filter_map(|change| match change {
             Change::Put { body, .. } => Some(body.len()),
@@ -131,7 +131,7 @@ async fn a_removal_is_told_once_it_is_on_disk() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("not there yet");
     let (link, _) = tokio::sync::watch::channel(LinkView::default());
-    let shared = Shared::new(crate::ledger::Ledger::open(&directory).unwrap(), link);
+    let shared = Shared::new(Ledger::open(&directory).unwrap(), link);
     shared.outbox.lock().removed("a", "u", 2, Vec::new());
     let mut session = welcomed();
     let credit = karmada_proto::v1::Credit { messages: 10, bytes: 1 << 20 };

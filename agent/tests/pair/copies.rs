@@ -19,7 +19,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    fn of(ledger: &Ledger) -> Copy {
+    pub(crate) fn of(ledger: &Ledger) -> Copy {
         let copy = ledger.snapshot(&[], 1).unwrap();
         Copy {
             position: (copy.epoch, copy.cursor),
@@ -28,11 +28,16 @@ impl Copy {
         }
     }
 
-    fn back(&self, whole: bool) -> Ledger {
+    pub(crate) fn back(&self, whole: bool) -> Ledger {
         let ledger = Ledger::in_memory().unwrap();
         let told = if whole { self.told.clone() } else { HubPosition::default() };
         ledger.restore(self.position, &told, &self.rows).unwrap();
         ledger
+    }
+
+    /// These rows under the position that another ledger has.
+    pub(crate) fn under_position_of(&self, other: &Ledger) -> Ledger {
+        Copy { rows: self.rows.clone(), ..Copy::of(other) }.back(true)
     }
 }
 

@@ -10,7 +10,7 @@ use karmada_agent::session::{self as agent, Phase};
 use karmada_certs::Authority;
 use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
-use karmada_gateway::ports::{Batch, HeldDeletes, Position, Work, WorkEvent, WorkReport};
+use karmada_gateway::ports::{Batch, Former, HeldDeletes, Position, Work, WorkEvent, WorkReport};
 use karmada_gateway::session::{self as gateway, Holding, Opening};
 use karmada_gateway::session::{Control, Effect};
 use karmada_gateway::session_admission;
@@ -76,17 +76,24 @@ impl Hold {
 }
 
 impl Hub {
+    /// A Work whose one object is this text.
     pub(crate) fn put(&mut self, key: &str, text: &str) {
+        self.put_json(key, &format!("\"{text}\""));
+    }
+
+    /// A Work whose one object is this JSON.
+    pub(crate) fn put_json(&mut self, key: &str, manifest: &str) {
         self.revision += 1;
         // Of its own in each life of the hub, as a random one is.
         let new = || format!("u{}-{}", self.timeline(), self.revision);
         let uid = self.works.get(key).map_or_else(new, |work| work.uid.to_string());
         let json = format!(
-            r#"{{"metadata":{{"name":"{key}","uid":"{uid}"}},"spec":{{"workload":{{"manifests":["{text}"]}}}}}}"#
+            r#"{{"metadata":{{"name":"{key}","uid":"{uid}"}},"spec":{{"workload":{{"manifests":[{manifest}]}}}}}}"#
         );
         let work = Work::from_json(self.revision, bytes::Bytes::from(json).into()).unwrap();
-        self.works.insert(key.to_owned(), work.clone());
-        self.history.push(WorkEvent::Upsert(work));
+        let former = self.works.insert(key.to_owned(), work.clone());
+        let former = former.map(|work| Former { revision: work.revision, body: work.body });
+        self.history.push(WorkEvent::Upsert(Work { former, ..work }));
     }
 
     pub(crate) fn delete(&mut self, key: &str) {
@@ -97,7 +104,7 @@ impl Hub {
         }
     }
 
-    fn finalize(&mut self, key: &str, uid: &str) {
+    pub(crate) fn finalize(&mut self, key: &str, uid: &str) {
         let due = self.works.get(key).is_some_and(|work| work.deleting && *work.uid == *uid);
         if due && let Some(work) = self.works.remove(key) {
             self.revision += 1;
@@ -106,7 +113,7 @@ impl Hub {
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = (&str, Content)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&str, Content)> {
         let of = |(key, work): (&String, &Work)| match self.statuses.get(key) {
             Some(content) => Some(*content),
             None => work.deleting.then_some([0; 16]),
@@ -114,7 +121,7 @@ impl Hub {
         self.works.iter().filter_map(move |(key, work)| Some((key.as_str(), of((key, work))?)))
     }
 
-    fn told(&mut self, report: &WorkReport) {
+    pub(crate) fn told(&mut self, report: &WorkReport) {
         let WorkReport { uid, generation, .. } = report;
         let hash = report.hash.as_deref().unwrap_or_default();
         let fares = Fares { uid, hash, generation: *generation, applied: None, statuses: None };
@@ -192,10 +199,10 @@ impl Hub {
 /// The agent's side that outlives a session.
 pub(crate) struct Site {
     pub(crate) ledger: Ledger,
-    outbox: Outbox,
-    assembly: Assembly,
+    pub(crate) outbox: Outbox,
+    pub(crate) assembly: Assembly,
     told: BTreeSet<String>,
-    now: Duration,
+    pub(crate) now: Duration,
     /// What is in the member: the Work's uid and body, by key. No ledger's loss touches it.
     pub(crate) member: BTreeMap<String, (String, String)>,
 }
@@ -229,7 +236,7 @@ impl Site {
     }
 
     /// What the reconciler would do: places what is desired, removes what is to be removed.
-    fn reconcile(&mut self) {
+    pub(crate) fn reconcile(&mut self) {
         let held = self.ledger.held().unwrap();
         for key in std::mem::take(&mut self.told) {
             if !held.contains_key(&key) {
@@ -258,18 +265,27 @@ impl Site {
 #[derive(Default)]
 pub(crate) struct Passed {
     pub(crate) bodies: usize,
+    /// Those of them that were told by what differs, and how many bodies were wanted.
+    pub(crate) deltas: usize,
+    /// Bytes of the frames with bodies.
+    pub(crate) body_bytes: usize,
+    pub(crate) wants: usize,
     pub(crate) offers: usize,
     pub(crate) bytes: usize,
     pub(crate) frames: usize,
     /// Bytes of the agent's frames, and how many of these were statuses.
     pub(crate) up: usize,
     pub(crate) statuses: usize,
-    /// Listings that the hub began because the roots differed.
+    /// Listings that the hub began because the roots differed, or the agent wanted what was not at hand; and how many of them when all had
+    /// been quiet before.
     pub(crate) listings: usize,
+    pub(crate) found_late: usize,
     /// The hub took the site for one that saw a life of it that was taken back.
     pub(crate) another_life: bool,
     /// The hub gave up on an agent whose answers were lost again and again.
     pub(crate) closed: bool,
+    /// Each frame, where that is asked for: which end said it, and its bytes.
+    pub(crate) record: Vec<(&'static str, Vec<u8>)>,
 }
 
 const SEED: Seed = Seed::new([5; 16]);
@@ -281,43 +297,28 @@ pub(crate) struct Link {
     pub(crate) budget: Option<usize>,
     /// Of the hub's and of the agent's frames those that are lost on their way, though the link goes on.
     pub(crate) lost: (BTreeSet<usize>, BTreeSet<usize>),
+    /// Of the hub's frames those in whose body a bit is another one when they arrive, and in which byte of it.
+    pub(crate) spoilt: BTreeMap<usize, usize>,
+    /// After these frames of the hub, and before the site has written what they bring, users write: a Work's name and object.
+    pub(crate) meanwhile: BTreeMap<usize, (String, String)>,
     /// So many pings of the agent are waited for, once all is quiet.
     pub(crate) pings: u32,
+    /// Features that the agent does not know.
+    pub(crate) lacks: Vec<String>,
+    /// What passes is written down.
+    pub(crate) records: bool,
 }
 
-/// One session from hello to quiet, or to a cut after `budget` frames from the hub.
-pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
-    session_over(hub, site, &Link { budget: Some(budget), ..Link::default() })
+/// The hub's end of a session that was just opened.
+pub(crate) struct HubEnd {
+    pub(crate) session: gateway::Session,
+    /// The Works that it is told first.
+    pub(crate) events: Vec<WorkEvent>,
+    another_life: bool,
 }
 
-/// The same over any link.
-pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passed {
-    let (budget, mut pings) = (link.budget.unwrap_or(usize::MAX), link.pings);
-    let loses = !link.lost.0.is_empty() || !link.lost.1.is_empty();
-    let mut now = site.now;
-    site.outbox.session_begins(SEED);
-    let (epoch, cursor) = site.ledger.position().unwrap();
-    let opening = agent::Opening {
-        cluster_name: "m".into(),
-        boot_id: "b".into(),
-        epoch,
-        cursor,
-        timeline: site.ledger.timeline().unwrap(),
-        former_cursor: site.ledger.former_cursor().unwrap(),
-        seen: site.ledger.seen().unwrap(),
-        epoch_seal: site.ledger.epoch_seal().unwrap(),
-        seal_keys: hub.ca.seal_keys(),
-        seed: SEED,
-        status_root: site.outbox.told_root(),
-        ..agent::Opening::default()
-    };
-    let held = site.ledger.held().unwrap();
-    let mut agent =
-        agent::Session::open(opening, held, std::mem::take(&mut site.assembly), Cadence::default(), now);
-    let hello = match over_the_wire(&agent.next_frame(&mut site.outbox, now).unwrap()).body {
-        Some(agent_frame::Body::Hello(hello)) => hello,
-        other => panic!("{other:?}"),
-    };
+/// Opens it for `hello`.
+pub(crate) fn hub_end(hub: &mut Hub, hello: Hello, now: Duration) -> HubEnd {
     let position = Position { epoch: hub.epoch, revision: hub.revision, timeline: hub.timeline() };
     let sealed = hub.ca.seal_keys().verify(hello.epoch, &hello.epoch_seal);
     if session_admission::ahead(&hello, position, sealed) {
@@ -340,10 +341,54 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     };
-    let mut gateway = gateway::Session::open(hello, &opening, &Options::default(), now);
+    let session = gateway::Session::open(hello, &opening, &Options::default(), now);
+    HubEnd { session, events, another_life }
+}
+
+/// Opens the agent's end of a session; the hello is the first frame that it says.
+pub(crate) fn agent_end(site: &mut Site, hub: &Hub) -> agent::Session {
+    site.outbox.session_begins(SEED);
+    let (epoch, cursor) = site.ledger.position().unwrap();
+    let opening = agent::Opening {
+        cluster_name: "m".into(),
+        boot_id: "b".into(),
+        epoch,
+        cursor,
+        timeline: site.ledger.timeline().unwrap(),
+        former_cursor: site.ledger.former_cursor().unwrap(),
+        seen: site.ledger.seen().unwrap(),
+        epoch_seal: site.ledger.epoch_seal().unwrap(),
+        seal_keys: hub.ca.seal_keys(),
+        seed: SEED,
+        status_root: site.outbox.told_root(),
+        ..agent::Opening::default()
+    };
+    let held = site.ledger.held().unwrap();
+    agent::Session::open(opening, held, std::mem::take(&mut site.assembly), Cadence::default(), site.now)
+}
+
+/// One session from hello to quiet, or to a cut after `budget` frames from the hub.
+pub(crate) fn session(hub: &mut Hub, site: &mut Site, budget: usize) -> Passed {
+    session_over(hub, site, &Link { budget: Some(budget), ..Link::default() })
+}
+
+/// The same over any link.
+pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passed {
+    let (budget, mut pings) = (link.budget.unwrap_or(usize::MAX), link.pings);
+    let loses = !link.lost.0.is_empty() || !link.lost.1.is_empty() || !link.spoilt.is_empty();
+    let mut now = site.now;
+    let mut agent = agent_end(site, hub);
+    let mut hello = match over_the_wire(&agent.next_frame(&mut site.outbox, now).unwrap()).body {
+        Some(agent_frame::Body::Hello(hello)) => hello,
+        other => panic!("{other:?}"),
+    };
+    hello.features.retain(|feature| !link.lacks.contains(feature));
+    let hello_said = karmada_proto::frame::agent(agent_frame::Body::Hello(hello.clone())).encode_to_vec();
+    let HubEnd { session: mut gateway, events, another_life } = hub_end(hub, hello, now);
     let mut seen = hub.history.len();
     let mut feed: VecDeque<WorkEvent> = events.into();
     let mut passed = Passed { another_life, ..Passed::default() };
+    passed.record.extend(link.records.then_some(("agent", hello_said)));
     let mut said = 0;
     loop {
         let mut quiet = true;
@@ -354,10 +399,14 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
             quiet = false;
             passed.frames += 1;
             passed.bytes += frame.encoded_len();
+            passed.record.extend(link.records.then(|| ("hub", frame.encode_to_vec())));
             if let Some(karmada_proto::v1::hub_frame::Body::Upsert(upsert)) = &frame.body {
                 passed.offers += usize::from(upsert.offer);
                 passed.bodies += usize::from(!upsert.offer && upsert.offset == 0);
+                passed.body_bytes += if upsert.offer { 0 } else { frame.encoded_len() };
+                passed.deltas += usize::from(!upsert.base.is_empty() && upsert.offset == 0);
             }
+            assert!(passed.frames < 20_000, "it goes round in circles");
             if passed.frames > budget {
                 // Cut: what was on its way is lost, and so is what was not committed, which may be all or nothing of what came.
                 if budget % 2 == 1 {
@@ -368,11 +417,25 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
                 site.assembly = assembly;
                 return passed;
             }
-            let frame = HubFrame::decode(&*frame.encode_to_vec()).unwrap();
+            let mut frame = HubFrame::decode(&*frame.encode_to_vec()).unwrap();
             if link.lost.0.contains(&passed.frames) {
                 continue;
             }
+            if let Some(at) = link.spoilt.get(&passed.frames) {
+                spoil(&mut frame, *at);
+            }
             agent.frame(frame, now);
+            let base = agent.base_wanted().map(|(key, hash)| site.ledger.body(key, hash));
+            if let Some(base) = base {
+                agent.base(base.as_ref());
+            }
+            if let Some((key, object)) = link.meanwhile.get(&passed.frames)
+                && !hub.works.get(key).is_some_and(|work| work.deleting)
+            {
+                hub.put_json(key, object);
+                hub.history[seen..].iter().cloned().for_each(|event| gateway.work(event));
+                seen = hub.history.len();
+            }
             passed.closed = agent.ended().is_some();
             assert!(!passed.closed || loses, "{:?}", agent.ended());
             if passed.closed {
@@ -391,9 +454,11 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
         while let Some(frame) = agent.next_frame(&mut site.outbox, now) {
             quiet = false;
             said += 1;
+            passed.record.extend(link.records.then(|| ("agent", frame.encode_to_vec())));
             let frame = over_the_wire(&frame);
             passed.up += frame.encoded_len();
             passed.statuses += usize::from(matches!(frame.body, Some(agent_frame::Body::WorkStatus(_))));
+            passed.wants += usize::from(matches!(frame.body, Some(agent_frame::Body::Want(_))));
             if link.lost.1.contains(&said) {
                 continue;
             }
@@ -415,6 +480,7 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
                 Effect::Relist => {
                     assert!(pings < link.pings || loses, "nothing was lost");
                     passed.listings += 1;
+                    passed.found_late += usize::from(pings < link.pings);
                     gateway.listing_starts();
                     feed.extend(hub.since(None).1);
                     seen = hub.history.len();
@@ -470,6 +536,18 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
             site.ledger.commit(&cursor).unwrap();
             return passed;
         }
+    }
+}
+
+/// A bit of a body is another one.
+fn spoil(frame: &mut HubFrame, at: usize) {
+    if let Some(karmada_proto::v1::hub_frame::Body::Upsert(upsert)) = &mut frame.body
+        && !upsert.chunk.is_empty()
+    {
+        let mut chunk = upsert.chunk.to_vec();
+        let at = at % chunk.len();
+        chunk[at] ^= 4;
+        upsert.chunk = chunk.into();
     }
 }
 

@@ -156,7 +156,8 @@ where
     tracing::info!(cluster, session_seq, epoch, resumed = ?opening.resumed, %version, "session");
     let told = Content::try_from(&*hello.cluster_digest).ok();
     let ends = now.saturating_add(life_left(peer, hub_clock_ms));
-    let session = Session::open(hello, &opening, &gateway.options, now).until(ends);
+    let session = Session::open(hello, &opening, &gateway.options, now);
+    let session = session.until(ends).packs_with(gateway.encodings.clone());
     let stream = SessionStream::new(gateway.clone(), handle, session, inbound, feed);
     let mut stream = stream.heard_by(caller.pulse.clone());
     stream.let_go(now);

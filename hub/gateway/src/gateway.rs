@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::awaited_tunnels::AwaitedTunnels;
+use crate::encodings::Encodings;
 use crate::options::Options;
 use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
 use crate::rate::{Buckets, LineBudget, Rate};
@@ -39,6 +40,8 @@ pub struct Gateway {
     /// The newest epoch that everybody was called into.
     entered: AtomicU64,
     pub(crate) tunnels: AwaitedTunnels,
+    /// What sites share of their bodies, packed.
+    pub(crate) encodings: Arc<Encodings>,
     /// The documents that agents are told, by table.
     documents: Mutex<BTreeMap<i32, Arc<Document>>>,
     refusals: Mutex<LineBudget>,
@@ -64,6 +67,7 @@ impl Gateway {
             fleet,
             entered: AtomicU64::new(0),
             tunnels: AwaitedTunnels::default(),
+            encodings: Arc::default(),
             documents: Mutex::default(),
             refusals: Mutex::new(LineBudget::new(REFUSALS_LOGGED)),
             beginnings: Mutex::new(Buckets::new(PACED)),

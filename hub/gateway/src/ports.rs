@@ -100,6 +100,17 @@ pub struct Work {
     pub preserve: bool,
     /// The whole object as JSON.
     pub body: Body,
+    /// What it was before the changes that brought it here, where that is at hand.
+    pub former: Option<Former>,
+}
+
+/// A Work as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Former {
+    /// The store's revision of it then.
+    pub revision: u64,
+    /// The whole object as JSON.
+    pub body: Body,
 }
 
 /// Where an object's JSON is read when it is needed.
@@ -194,6 +205,7 @@ impl Work {
             suspended: object.spec.suspend_dispatching == Some(true),
             preserve: object.spec.preserve_resources_on_deletion == Some(true),
             body,
+            former: None,
         })
     }
 }

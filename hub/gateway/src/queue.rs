@@ -39,6 +39,16 @@ impl Pending {
         }
     }
 
+    /// What was before this is what was before `earlier`, which it takes the place of.
+    fn follows(&mut self, earlier: &Self) {
+        if let Self::Upsert { work, .. } = self {
+            work.former = match earlier {
+                Self::Delete(before) | Self::Upsert { work: before, .. } => before.former.clone(),
+                Self::Release { .. } => None,
+            };
+        }
+    }
+
     /// Deletes overtake.
     fn class(&self) -> u8 {
         u8::from(matches!(self, Self::Upsert { .. }))
@@ -54,11 +64,12 @@ pub struct Queue {
 
 impl Queue {
     /// Puts `pending` in the slot of `key`, unless something newer is there. True where it was taken.
-    pub fn put(&mut self, key: Arc<str>, pending: Pending) -> bool {
+    pub fn put(&mut self, key: Arc<str>, mut pending: Pending) -> bool {
         if let Some(old) = self.slots.get(&key) {
             if old.revision() > pending.revision() {
                 return false;
             }
+            pending.follows(old);
             self.order.remove(&(old.class(), old.revision(), key.clone()));
         }
         self.order.insert((pending.class(), pending.revision(), key.clone()));
@@ -132,6 +143,7 @@ mod tests {
             suspended: false,
             preserve: false,
             body: Bytes::new().into(),
+            former: None,
         }
     }
 

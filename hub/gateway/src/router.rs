@@ -23,6 +23,8 @@ pub trait Change: Clone {
     fn key(&self) -> &Arc<str>;
     /// The store's revision of the change.
     fn revision(&self) -> u64;
+    /// It takes the place of an earlier change of the same, which was not read.
+    fn follows(&mut self, earlier: &Self);
 }
 
 /// Something read at once, and the revision that it shows.
@@ -152,13 +154,15 @@ impl<C: Change> Waiting<C> {
         self.newest.retain(|_, at| *at > revision);
     }
 
-    fn put(&mut self, change: C, most: usize) {
+    fn put(&mut self, mut change: C, most: usize) {
         let (key, revision) = (change.key().clone(), change.revision());
         if self.ended || revision <= self.after {
             return;
         }
-        if let Some(before) = self.newest.insert(key.clone(), revision) {
-            self.changes.remove(&(before, key.clone()));
+        if let Some(before) = self.newest.insert(key.clone(), revision)
+            && let Some(earlier) = self.changes.remove(&(before, key.clone()))
+        {
+            change.follows(&earlier);
         }
         self.changes.insert((revision, key), change);
         if self.changes.len() > most {

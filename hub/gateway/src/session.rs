@@ -13,6 +13,7 @@ mod dispatch;
 mod documents;
 mod frames;
 mod liveness;
+mod packing;
 mod withheld;
 
 use std::collections::VecDeque;
@@ -32,6 +33,7 @@ pub use self::documents::Document;
 use self::documents::Documents;
 use self::liveness::{Line, Silence};
 pub use self::withheld::Holding;
+use crate::encodings::Encodings;
 use crate::fleet::Progress;
 use crate::inbox::{Inbox, Report};
 use crate::options::Options;
@@ -206,6 +208,13 @@ impl Session {
     #[must_use]
     pub fn until(mut self, identity_ends: Duration) -> Self {
         self.identity_ends = identity_ends;
+        self
+    }
+
+    /// The same, which packs what other sessions share where they do.
+    #[must_use]
+    pub fn packs_with(mut self, encodings: Arc<Encodings>) -> Self {
+        self.dispatch.packs_with(encodings);
         self
     }
 

@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt};
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::annotations;
 use karmada_definitions::resource::StorageId;
-use karmada_gateway::ports::{Body, Json, PortError, Work, WorkEvent, WorkFeed, WorkSource};
+use karmada_gateway::ports::{Body, Former, Json, PortError, Work, WorkEvent, WorkFeed, WorkSource};
 use karmada_gateway::router::{Change, History, Read, Router};
 use karmada_registry::Registry;
 use karmada_registry::cache::{CacheEvent, Expired, Listing, Shard};
@@ -52,7 +52,8 @@ async fn follow(shard: Arc<Shard>, router: Arc<Router<Changed>>, mut place: u64)
             Ok(events) => {
                 place = subscription.place();
                 for event in events {
-                    router.route(&event.object.key.namespace, &Changed(event.clone()));
+                    let namespace = event.object.key.namespace.clone();
+                    router.route(&namespace, &Changed::of(event));
                 }
             }
             // So far behind that changes are not kept any more: everybody reads what there is. The place comes first, so that who
@@ -116,25 +117,44 @@ fn upsert(registry: &Registry, cluster: &str, stored: &Arc<Stored>) -> Option<Wo
     }
 }
 
-fn event(registry: &Registry, cluster: &str, event: &CacheEvent) -> Option<WorkEvent> {
+fn event(registry: &Registry, cluster: &str, changed: &Changed) -> Option<WorkEvent> {
+    let event = &changed.event;
     if event.removed {
         let (key, uid) = (event.object.key.name.clone(), Arc::from(event.object.uid()));
         let preserve = is_left_to_site(registry, cluster, &event.object.value());
         return Some(WorkEvent::Deleted { key, uid, revision: event.revision, preserve });
     }
-    upsert(registry, cluster, &event.object)
+    let mut upsert = upsert(registry, cluster, &event.object)?;
+    if let (WorkEvent::Upsert(work), Some(former)) = (&mut upsert, &changed.former) {
+        let body = Body::shared(Arc::new(Cached(former.clone())));
+        work.former = Some(Former { revision: former.revision, body });
+    }
+    Some(upsert)
 }
 
 /// A change of a Work where it lies in the cache, read once the session that it is for takes it.
 #[derive(Clone)]
-struct Changed(Arc<CacheEvent>);
+struct Changed {
+    event: Arc<CacheEvent>,
+    /// The Work before this change, and before those that it took the place of.
+    former: Option<Arc<Stored>>,
+}
+
+impl Changed {
+    fn of(event: Arc<CacheEvent>) -> Self {
+        Changed { former: event.previous.clone(), event }
+    }
+}
 
 impl Change for Changed {
     fn key(&self) -> &Arc<str> {
-        &self.0.object.key.name
+        &self.event.object.key.name
     }
     fn revision(&self) -> u64 {
-        self.0.revision
+        self.event.revision
+    }
+    fn follows(&mut self, earlier: &Self) {
+        self.former.clone_from(&earlier.former);
     }
 }
 
@@ -154,7 +174,10 @@ impl History<WorkEvent> for Shelf<'_> {
         };
         let revision = events.last().map_or(revision, |last| last.revision);
         let own = events.iter().filter(|e| *e.object.key.namespace == *namespace);
-        Some(Read { items: own.filter_map(|e| event(self.registry, self.cluster, e)).collect(), revision })
+        Some(Read {
+            items: own.filter_map(|e| event(self.registry, self.cluster, &Changed::of(e.clone()))).collect(),
+            revision,
+        })
     }
 
     fn all(&self, namespace: &str) -> Read<WorkEvent> {
@@ -170,8 +193,7 @@ impl WorkSource for CachedWorks {
         let shelf = Shelf { registry: &self.registry, shard: &self.shard, cluster };
         let opened = self.router.open(&execution_namespace(cluster), resume, &shelf);
         let (registry, cluster) = (self.registry.clone(), cluster.to_owned());
-        let then =
-            opened.then.filter_map(move |changed| future::ready(event(&registry, &cluster, &changed.0)));
+        let then = opened.then.filter_map(move |changed| future::ready(event(&registry, &cluster, &changed)));
         Ok(WorkFeed {
             full_listing: opened.full_listing,
             events: stream::iter(opened.first.items).chain(then).boxed(),

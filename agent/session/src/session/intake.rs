@@ -5,6 +5,7 @@
 //! [`Change`]s for the ledger, answers onto the queue that each call is given (wants, refusals, removals, acks), and the
 //! credit that was used up.
 
+mod deltas;
 mod listing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,8 +14,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use karmada_proto::body::{Assembly, BodyError};
 use karmada_proto::digest::{Root, Seed};
-use karmada_proto::v1::{self, NackCode, TombstoneReason, agent_frame};
+use karmada_proto::v1::{self, Encoding, NackCode, TombstoneReason, agent_frame};
 
+use self::deltas::Delta;
 use self::listing::Listing;
 use super::held::{HeldWork, HeldWorks, Phase};
 use super::seen_revisions::SeenBeyond;
@@ -156,6 +158,8 @@ pub(super) struct Intake {
     spoilt: BTreeMap<String, u32>,
     orphans: Option<Vec<String>>,
     assembly: Assembly,
+    /// What came by what differs from a body that the ledger is still asked for.
+    delta: Option<Delta>,
     settled: Vec<u64>,
 }
 
@@ -192,6 +196,7 @@ impl Intake {
             spoilt: BTreeMap::new(),
             orphans: None,
             assembly,
+            delta: None,
             settled: Vec::new(),
         }
     }
@@ -220,7 +225,8 @@ impl Intake {
 
     /// The root over what is held and the newest cursor that was acknowledged, where all of that is on disk and no body is half received.
     pub(super) fn settled(&self) -> Option<(Root, u64)> {
-        let settled = !self.committing && !self.has_changes() && self.assembly.partial().is_none();
+        let waits = self.assembly.partial().is_some() || self.delta.is_some();
+        let settled = !self.committing && !self.has_changes() && !waits;
         settled.then(|| (self.held.root(), self.acked))
     }
 
@@ -236,35 +242,37 @@ impl Intake {
 
     /// A Work, an offer of one, or a piece of one.
     pub(super) fn upsert(&mut self, upsert: &v1::Upsert, out: &mut Out) {
-        let cost = upsert.chunk.len() as u64;
+        // What memory holds is not the hub's concern: the window covers it.
+        self.settled.push(upsert.chunk.len() as u64);
         if upsert.epoch != self.epoch {
-            self.settled.push(cost);
             return;
         }
+        self.is_superseded(&upsert.key);
         if upsert.offer {
-            self.settled.push(cost);
             self.offer(upsert, out);
             return;
         }
-        match self.assembly.take(upsert) {
-            // What memory holds is not the hub's concern: the window covers it.
-            Ok(None) => self.settled.push(cost),
-            Ok(Some(body)) => {
-                self.settled.push(cost);
-                self.mark(&upsert.key);
-                // What is to be removed comes with its body first: it is waited for until it is to be removed again.
-                if self.unknown.get(&upsert.key) != Some(&upsert.uid) {
-                    self.wanted.remove(&upsert.key);
-                }
-                self.spoilt.remove(&upsert.key);
-                self.put(upsert, body);
-                self.moves_to(upsert.cursor);
-            }
-            Err(error) => {
-                self.settled.push(cost);
-                self.unusable(upsert, &error, out);
-            }
+        if upsert.encoding == i32::from(Encoding::ZstdOnBase) {
+            self.delta(upsert, out);
+            return;
         }
+        match self.assembly.take(upsert) {
+            Ok(None) => {}
+            Ok(Some(body)) => self.whole(upsert, body),
+            Err(error) => self.unusable(upsert, &error, out),
+        }
+    }
+
+    /// A body is there, and it is the right one.
+    fn whole(&mut self, upsert: &v1::Upsert, body: Bytes) {
+        self.mark(&upsert.key);
+        // What is to be removed comes with its body first: it is waited for until it is to be removed again.
+        if self.unknown.get(&upsert.key) != Some(&upsert.uid) {
+            self.wanted.remove(&upsert.key);
+        }
+        self.spoilt.remove(&upsert.key);
+        self.put(upsert, body);
+        self.moves_to(upsert.cursor);
     }
 
     /// A body that did not come through is asked for again; one that cannot, or does not after several, is refused.
@@ -360,6 +368,7 @@ impl Intake {
         if tombstone.epoch != self.epoch {
             return;
         }
+        self.is_superseded(&tombstone.key);
         self.mark(&tombstone.key);
         let released = match TombstoneReason::try_from(tombstone.reason) {
             Ok(TombstoneReason::Deleted) => false,
@@ -526,6 +535,6 @@ impl Intake {
         let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing && !self.withheld;
         let cursor = settled.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
         let changes = cursor.map(|cursor| vec![Change::Timeline(self.speaking), Change::Cursor(cursor)]);
-        (changes.unwrap_or_default(), self.assembly)
+        (changes.unwrap_or_default(), self.assembly.carried_over())
     }
 }

@@ -29,6 +29,7 @@ impl Change for Write {
     fn revision(&self) -> u64 {
         self.revision
     }
+    fn follows(&mut self, _: &Self) {}
 }
 
 #[derive(Debug, Clone)]

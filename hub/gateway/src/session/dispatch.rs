@@ -7,16 +7,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use karmada_proto::body::{self, Packing};
+use karmada_proto::body;
 use karmada_proto::credit::SendCredit;
 use karmada_proto::digest::{Root, Seed};
 use karmada_proto::v1::{self, Table, hub_frame};
 use karmada_proto::{DIGESTS, frame};
 
+use crate::encodings::Encodings;
 use crate::inbox::{Inbox, Report};
 use crate::ports::{Batch, Work, WorkEvent};
 use crate::queue::{Pending, Queue};
 use crate::session::comparison::{Comparison, Holds, Row, Step};
+use crate::session::packing::Packs;
 use crate::session::withheld::{Holding, Withheld};
 use crate::work_body;
 
@@ -93,6 +95,18 @@ struct Outgoing {
     encoded: Bytes,
 }
 
+impl Outgoing {
+    /// Whether what waits has this very body, and nobody asks for it anew.
+    fn is_body_of(&self, pending: &Pending) -> bool {
+        match pending {
+            Pending::Upsert { work, resend: false } if *work.uid == *self.frame.uid => {
+                wire::body_hash(&work.body.json()).is_some_and(|hash| hash == self.frame.hash)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The Works of one session.
 #[derive(Debug)]
 pub(super) struct Dispatch {
@@ -109,8 +123,8 @@ pub(super) struct Dispatch {
     let_go: BTreeSet<Arc<str>>,
     /// Of those, the ones that the agent named as orphans since: it is to be told again.
     named_again: BTreeSet<Arc<str>>,
-    /// What the agent can unpack.
-    packing: Packing,
+    /// How bodies are packed for this agent.
+    packs: Packs,
     partial: Option<v1::Partial>,
     listing: Listing,
     /// What the session's digests are salted with, where Works are compared.
@@ -148,7 +162,7 @@ impl Dispatch {
             never_held: BTreeSet::new(),
             let_go: BTreeSet::new(),
             named_again: BTreeSet::new(),
-            packing: Packing::of(&hello.features),
+            packs: Packs::new(&hello.features, resumed),
             partial: hello.partial,
             listing: Listing::Told,
             seed: Seed::read(&hello.digest_seed).filter(|_| compares),
@@ -164,6 +178,11 @@ impl Dispatch {
             told: at,
             acked: at,
         }
+    }
+
+    /// What is packed for other sessions as well is packed here.
+    pub(super) fn packs_with(&mut self, encodings: Arc<Encodings>) {
+        self.packs.share(encodings);
     }
 
     /// What the agent holds is of this hub's history.
@@ -245,6 +264,7 @@ impl Dispatch {
             WorkEvent::Upsert(work) => {
                 self.seen = self.seen.max(work.revision);
                 let key = work.key.clone();
+                let work = self.packs.bounded(work, self.queue.waiting());
                 let pending = if work.deleting {
                     Pending::Delete(work)
                 } else {
@@ -355,9 +375,10 @@ impl Dispatch {
     }
 
     fn put(&mut self, key: Arc<str>, pending: Pending) {
-        // What is being sent of an older state is not worth finishing.
-        if self.outgoing.as_ref().is_some_and(|out| out.frame.key == *key) {
-            self.outgoing = None;
+        // What is being sent of an older state is not worth finishing: the agent does not come to hold it. A write of the Work's status alone
+        // leaves the body what it is.
+        if self.outgoing.take_if(|out| out.frame.key == *key && !out.is_body_of(&pending)).is_some() {
+            self.known.remove(&key);
         }
         self.queue.put(key, pending);
     }
@@ -401,7 +422,10 @@ impl Dispatch {
         }
         match self.unacked.get(want.key.as_str()).cloned() {
             Some(work) if work.deleting => self.put(work.key.clone(), Pending::Delete(work)),
-            Some(work) => self.put(work.key.clone(), Pending::Upsert { work, resend: true }),
+            Some(work) => {
+                self.packs.whole_from_now_on(&work.key);
+                self.put(work.key.clone(), Pending::Upsert { work, resend: true });
+            }
             None => return false,
         }
         true
@@ -634,21 +658,38 @@ impl Dispatch {
             keep_former: self.withheld.keeps(&work.key),
             ..v1::Upsert::default()
         };
+        let base = if resend || offer { None } else { self.base_of(&work) };
         let known = Known { uid: work.uid.clone(), hash, marks: Some(marks) };
         self.known.insert(work.key.clone(), known);
-        self.unacked.insert(work.key.clone(), work);
+        self.unacked.insert(work.key.clone(), Work { former: None, ..work });
         if offer {
             purse.spend(0);
             frame.cursor = self.tell_cursor();
             return Some(frame::hub(hub_frame::Body::Upsert(frame)));
         }
-        let encoded = body::encode_for(&manifests, self.packing);
-        frame.encoding = encoded.encoding.into();
-        frame.encoded_size = encoded.bytes.len() as u64;
-        frame.decoded_size = encoded.decoded_size;
-        frame.offset = self.held_of(&frame);
-        self.outgoing = Some(Outgoing { frame, encoded: encoded.bytes });
+        let is_begun = self.partial.as_ref().is_some_and(|partial| partial.hash == frame.hash);
+        let telling = self.packs.pack(&manifests, base.filter(|_| !is_begun));
+        let encoded = telling.put_in(&mut frame);
+        if frame.base.is_empty() {
+            frame.offset = self.held_of(&frame);
+        }
+        self.outgoing = Some(Outgoing { frame, encoded });
         None
+    }
+
+    /// The body that the agent holds of a Work, on its disk, where it is at hand: what `work` was before, if that is what was told last and
+    /// acknowledged; where nothing was told in this session, if the agent had acknowledged it before.
+    fn base_of(&self, work: &Work) -> Option<Bytes> {
+        let former = work.former.as_ref().filter(|_| self.packs.tells_difference(&work.key))?;
+        if self.listing != Listing::Told || self.unacked.contains_key(&work.key) {
+            return None;
+        }
+        let known = self.known.get(&work.key);
+        if known.is_none() && !self.packs.was_held_before(former.revision) {
+            return None;
+        }
+        let base = wire::manifests(&former.body.json()).ok()?;
+        known.is_none_or(|known| known.hash == body::hash(&base)).then_some(base)
     }
 
     /// How much of this very body the agent holds from a session that was cut.

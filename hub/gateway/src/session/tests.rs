@@ -9,6 +9,8 @@ use super::*;
 use crate::ports::{Work, WorkReport};
 use crate::work_body;
 
+mod changes;
+
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }

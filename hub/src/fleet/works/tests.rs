@@ -61,6 +61,51 @@ impl Rig {
         let written = self.registry.create(&works, &namespace, work, &write_options()).await.unwrap();
         written.object.revision
     }
+
+    async fn change(&self, cluster: &str, name: &str, to: u64) -> u64 {
+        let works = self.registry.definition("work.karmada.io", "v1alpha1", "works").unwrap();
+        let key = ObjectKey::new(&execution_namespace(cluster), name);
+        let mut change = |work: Option<&Value>| {
+            let mut work = work.cloned().unwrap_or_default();
+            work["spec"]["workload"]["manifests"] = json!([{"apiVersion": "v1", "kind": "A", "value": to}]);
+            Ok(work)
+        };
+        let written = self.registry.update(&works, &key, &write_options(), &mut change).await.unwrap();
+        written.object.revision
+    }
+}
+
+/// Each change comes with the Work before it; of changes that were not read, the last one with the Work before the first.
+#[tokio::test(start_paused = true)]
+async fn a_change_comes_with_what_was_before_all_that_it_stands_for() {
+    let rig = Rig::start().await;
+    let sleeper = Arc::new(Sleeper::default());
+    let formers = |told: Vec<WorkEvent>| -> Vec<Option<u64>> {
+        let former = |event| match event {
+            WorkEvent::Upsert(work) => Some(work.former.map(|former| former.revision)),
+            _ => None,
+        };
+        told.into_iter().filter_map(former).collect()
+    };
+    let first = rig.write("north", "a").await;
+    settle().await;
+    let mut feed = rig.works.watch("north", None).await.unwrap();
+    assert_eq!(formers(said(&mut feed, &sleeper)), [None], "what is listed is as it is");
+    let second = rig.change("north", "a", 1).await;
+    settle().await;
+    assert_eq!(formers(said(&mut feed, &sleeper)), [Some(first)]);
+    for at in 2..5 {
+        rig.change("north", "a", at).await;
+    }
+    settle().await;
+    assert_eq!(formers(said(&mut feed, &sleeper)), [Some(second)], "three changes that waited are one");
+    let mut resumed = rig.works.watch("north", Some(first)).await.unwrap();
+    let told = formers(said(&mut resumed, &sleeper));
+    assert_eq!(
+        (told[0], told[1], told.len()),
+        (Some(first), Some(second), 4),
+        "what history keeps is told one by one"
+    );
 }
 
 /// What the feed has to say at this moment.
