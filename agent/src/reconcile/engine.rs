@@ -31,6 +31,7 @@ use super::orphan_rows::Orphans;
 use super::own::Own;
 use super::pace::{self, Adaptive};
 use super::removal::Removal;
+use super::service_endpoints::{self, Asked};
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
 use super::unanswered::Unanswered;
@@ -113,6 +114,12 @@ struct Engine {
     watchers: JoinSet<()>,
     running: JoinSet<Finished>,
     events: mpsc::Sender<Watched>,
+    /// Which Works ask where Services are reached.
+    asked: Asked,
+    /// Whether a watch looks after them.
+    follows_services: bool,
+    /// What it tells.
+    endpoints: mpsc::Sender<service_endpoints::Told>,
     /// Objects with our marks that a look at all kinds finds.
     marked: mpsc::Sender<(ObjectId, String)>,
     plurals: BTreeMap<Gvk, String>,
@@ -133,6 +140,7 @@ struct Engine {
 pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
     let (events, mut incoming) = mpsc::channel(EVENTS);
     let (marked, mut finds) = mpsc::channel(EVENTS);
+    let (endpoints, mut reached) = mpsc::channel(EVENTS);
     let interpreter = Arc::new(Guarded(parts.customized.clone()));
     let mut todo = Todo::new(parts.drift_rate);
     parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
@@ -160,6 +168,9 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
         watchers: JoinSet::new(),
         running: JoinSet::new(),
         events,
+        asked: Asked::default(),
+        follows_services: false,
+        endpoints,
         marked,
         plurals: BTreeMap::new(),
         quarantined: BTreeSet::new(),
@@ -205,6 +216,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
                 engine.member_event(gvk, event)?;
             }
             Some((id, key)) = finds.recv() => engine.found(id, &key)?,
+            Some(told) = reached.recv() => engine.endpoints_came(told),
             Some(_) = engine.watchers.join_next() => {}
             () = sleep_until(due) => {}
         }
@@ -281,6 +293,7 @@ impl Engine {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
             Phase::Deleting => {
                 self.retarget(key, &[], true);
+                self.asks(key, None);
                 self.statuses.forget(key);
                 self.quarantined.remove(key);
                 self.leaves(key, &entry, removal_class(order::of_manifests(&manifests)));
@@ -301,6 +314,7 @@ impl Engine {
         let known = self.targets.has(key);
         self.statuses.set_entry(key, entry, manifests.len());
         self.retarget(key, manifests, !entry.suspended);
+        self.asks(key, service_endpoints::asked_for(manifests).filter(|_| entry.suspended));
         let class = order::of_manifests(manifests);
         let left_alone = quarantine::is_due(entry);
         let released = !left_alone && self.quarantined.remove(key);
@@ -357,6 +371,7 @@ impl Engine {
         self.todo.drop_key(key);
         self.waits.clear(key);
         self.removals.clear(key);
+        self.asks(key, None);
         self.statuses.forget(key);
         self.quarantined.remove(key);
     }
@@ -547,6 +562,7 @@ impl Engine {
     }
 }
 
+mod asked_services;
 mod customizations;
 mod drift;
 mod ended;

@@ -76,11 +76,12 @@ const ROWS: [Row; 17] = [
 ];
 
 /// The gates that this hub looks at. Who acts on a further one enters it here.
-const ACTED_ON: [Gate; 8] = [
+const ACTED_ON: [Gate; 9] = [
     Gate::Failover,
     Gate::GracefulEviction,
     Gate::PropagateDeps,
     Gate::PropagationPolicyPreemption,
+    Gate::MultiClusterService,
     Gate::StatefulFailoverInjection,
     Gate::WorkloadAffinity,
     Gate::FederatedQuotaEnforcement,
@@ -225,8 +226,8 @@ mod tests {
     #[test]
     fn gates_that_change_nothing_here_are_told() {
         let gates: FeatureGates =
-            "Failover=true,MultiClusterService=true,PropagateDeps=true".parse().unwrap();
-        assert_eq!(gates.without_effect(), ["MultiClusterService"]);
+            "Failover=true,ResourceQuotaEstimate=true,PropagateDeps=true".parse().unwrap();
+        assert_eq!(gates.without_effect(), ["ResourceQuotaEstimate"]);
         let every: BTreeSet<Gate> = ROWS.iter().map(|row| row.0).collect();
         assert_eq!(every.len(), ROWS.len(), "each stands there once");
     }
