@@ -165,7 +165,7 @@ async fn a_cluster_wakes_those_that_may_mean_it_once_it_takes_part_otherwise() {
     assert!(may_mean(&service, "p") && may_mean(&service, "c") && !may_mean(&service, "q"));
     let before = rig.shared.clusters.get("", "p");
     rig.edit((CLUSTER_API, "Cluster"), &key("", "p"), |cluster| {
-        cluster["metadata"]["labels"] = json!({"a": "b"})
+        cluster["metadata"]["labels"] = json!({"a": "b"});
     })
     .await;
     assert_eq!(standing(&before), standing(&rig.shared.clusters.get("", "p")));
