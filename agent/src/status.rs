@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use karmada_api::NETWORKING_GROUP;
+use karmada_api::multi_cluster_service::ServiceEndpoints;
 use karmada_api::work::{ManifestStatus, ResourceIdentifier};
 use karmada_interpreter::{Interpreter, health_of};
 use karmada_proto::v1::Applied;
@@ -23,6 +25,8 @@ struct Row {
     applied: Option<Applied>,
     /// JSON of one ManifestStatus per manifest that the member has.
     slots: Vec<Option<String>>,
+    /// JSON of the one ManifestStatus of a Work that asks where a Service is reached, and that nothing is made of.
+    answer: Option<String>,
 }
 
 /// The rows of all Works.
@@ -78,6 +82,27 @@ impl WorkStatuses {
         *slot = serde_json::to_string(&status).ok();
     }
 
+    /// The Work `key` asks where this Service is reached, and this is known of it; or it asks nothing, or nothing is known yet.
+    pub fn answer(&mut self, key: &str, answer: Option<(&(String, String), &ServiceEndpoints)>) {
+        let Some(row) = self.rows.get_mut(key) else { return };
+        row.answer = answer.and_then(|((namespace, name), endpoints)| {
+            let status = ManifestStatus {
+                identifier: ResourceIdentifier {
+                    ordinal: 0,
+                    group: NETWORKING_GROUP.to_owned(),
+                    version: "v1alpha1".to_owned(),
+                    kind: "MultiClusterService".to_owned(),
+                    resource: "multiclusterservices".to_owned(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                },
+                status: serde_json::to_value(endpoints).ok(),
+                health: None,
+            };
+            serde_json::to_string(&status).ok()
+        });
+    }
+
     /// The member has no object for manifest `ordinal`.
     pub fn gone(&mut self, key: &str, ordinal: usize) {
         if let Some(slot) = self.rows.get_mut(key).and_then(|row| row.slots.get_mut(ordinal)) {
@@ -103,13 +128,14 @@ impl WorkStatuses {
             let slots: Vec<&str> = row.slots.iter().flatten().map(String::as_str).collect();
             Bytes::from(format!("[{}]", slots.join(",")))
         };
+        let answer = row.answer.as_ref().map(|answer| Bytes::from(format!("[{answer}]")));
         Some(WorkReport {
             uid: row.uid.clone(),
             revision: row.revision,
             hash: row.hash.clone(),
             generation: row.generation,
             applied: row.applied.clone(),
-            manifest_statuses: applied.then(statuses),
+            manifest_statuses: answer.or_else(|| applied.then(statuses)),
         })
     }
 }

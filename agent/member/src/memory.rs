@@ -48,6 +48,7 @@ const KINDS: &[(&str, &str, &str, bool)] = &[
     ("batch/v1", "CronJob", "cronjobs", true),
     ("networking.k8s.io/v1", "Ingress", "ingresses", true),
     ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", true),
+    ("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", true),
     ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", true),
     ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true),
     ("rbac.authorization.k8s.io/v1", "Role", "roles", true),

@@ -31,6 +31,7 @@ use super::orphan_rows::Orphans;
 use super::own::Own;
 use super::pace::{self, Adaptive};
 use super::removal::Removal;
+use super::service_endpoints::{self, Asked};
 use super::targets::{Target, Targets};
 use super::todo::{Cause, Todo, removal_class};
 use super::unanswered::Unanswered;
@@ -113,6 +114,12 @@ struct Engine {
     watchers: JoinSet<()>,
     running: JoinSet<Finished>,
     events: mpsc::Sender<Watched>,
+    /// Which Works ask where Services are reached.
+    asked: Asked,
+    /// Whether a watch looks after them.
+    follows_services: bool,
+    /// What it tells.
+    endpoints: mpsc::Sender<service_endpoints::Told>,
     /// Objects with our marks that a look at all kinds finds.
     marked: mpsc::Sender<(ObjectId, String)>,
     plurals: BTreeMap<Gvk, String>,
@@ -133,7 +140,8 @@ struct Engine {
 pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerError> {
     let (events, mut incoming) = mpsc::channel(EVENTS);
     let (marked, mut finds) = mpsc::channel(EVENTS);
-    let mut engine = Engine::new(parts, events, marked);
+    let (endpoints, mut reached) = mpsc::channel(EVENTS);
+    let mut engine = Engine::new(parts, events, marked, endpoints);
     let shared = engine.parts.shared.clone();
     let mut link = shared.link.subscribe();
     let mut documents = shared.ledger.documents();
@@ -164,6 +172,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
                 engine.member_event(gvk, event)?;
             }
             Some((id, key)) = finds.recv() => engine.found(id, &key)?,
+            Some(told) = reached.recv() => engine.endpoints_came(told),
             Some(_) = engine.watchers.join_next() => {}
             () = sleep_until(due) => {}
         }
@@ -182,8 +191,14 @@ async fn sleep_until(due: Option<Instant>) {
 }
 
 impl Engine {
-    /// One that has looked at nothing yet. `events`: where watches tell of the member; `marked`: where scans tell of objects with marks.
-    fn new(parts: Parts, events: mpsc::Sender<Watched>, marked: mpsc::Sender<(ObjectId, String)>) -> Engine {
+    /// One that has looked at nothing yet. `events`: where watches tell of the member; `marked`: where scans tell of objects with marks;
+    /// `endpoints`: where a watch tells at which addresses Services are reached.
+    fn new(
+        parts: Parts,
+        events: mpsc::Sender<Watched>,
+        marked: mpsc::Sender<(ObjectId, String)>,
+        endpoints: mpsc::Sender<service_endpoints::Told>,
+    ) -> Engine {
         let interpreter = Arc::new(Guarded(parts.customized.clone()));
         let mut todo = Todo::new(parts.drift_rate);
         parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
@@ -211,6 +226,9 @@ impl Engine {
             watchers: JoinSet::new(),
             running: JoinSet::new(),
             events,
+            asked: Asked::default(),
+            follows_services: false,
+            endpoints,
             marked,
             plurals: BTreeMap::new(),
             quarantined: BTreeSet::new(),
@@ -293,6 +311,7 @@ impl Engine {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
             Phase::Deleting => {
                 self.retarget(key, &[], true);
+                self.asks(key, None);
                 self.statuses.forget(key);
                 self.quarantined.remove(key);
                 self.leaves(key, &entry, removal_class(order::of_manifests(&manifests)));
@@ -313,6 +332,7 @@ impl Engine {
         let known = self.targets.has(key);
         self.statuses.set_entry(key, entry, manifests.len());
         self.retarget(key, manifests, !entry.suspended);
+        self.asks(key, service_endpoints::asked_for(manifests).filter(|_| entry.suspended));
         let class = order::of_manifests(manifests);
         let left_alone = quarantine::is_due(entry);
         let released = !left_alone && self.quarantined.remove(key);
@@ -369,6 +389,7 @@ impl Engine {
         self.todo.drop_key(key);
         self.waits.clear(key);
         self.removals.clear(key);
+        self.asks(key, None);
         self.statuses.forget(key);
         self.quarantined.remove(key);
     }
@@ -559,6 +580,7 @@ impl Engine {
     }
 }
 
+mod asked_services;
 mod becomes_active;
 mod customizations;
 mod drift;

@@ -11,6 +11,7 @@
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
 //! - [`orphan_candidates`]: what bears our marks though nobody holds its Work (pure). [`orphan_scan`]: where no watch tells of it. [`orphan_rows`]: what is
 //!   told of them (pure).
+//! - [`service_endpoints`]: where Services of the member are reached, for other clusters.
 //! - [`failure_log`]: what fails for many by one cause, told once a minute.
 //! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
 //! - [`catch_panics`]: an odd object is an error, not a panic.
@@ -33,6 +34,7 @@ mod orphan_scan;
 pub mod own;
 pub mod pace;
 pub mod removal;
+mod service_endpoints;
 mod targets;
 pub mod todo;
 mod unanswered;

@@ -22,8 +22,8 @@ use serde::Deserialize;
 use crate::events::EventType;
 use crate::federated_resource_quota_sync::about;
 use crate::fetch::{self, kinds};
+use crate::owned_works_index::quota_of;
 use crate::port::{Api, ApiError, Change, Key, Object};
-use crate::quota_works_index::quota_of;
 use crate::runner::{Action, Controller, Error, Source, key_of};
 use crate::shared::Shared;
 

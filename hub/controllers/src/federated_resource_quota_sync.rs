@@ -15,8 +15,8 @@ use karmada_core::quota::works;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::owned_works_index::quota_of;
 use crate::port::{Api, ApiError, Change, Key, Propagation};
-use crate::quota_works_index::quota_of;
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::{Put, Shared};
 use crate::typed::Turn;

@@ -56,6 +56,26 @@ pub mod kinds {
         must(api, "policy.karmada.io/v1alpha1", "FederatedResourceQuota")
     }
 
+    /// `networking.karmada.io` MultiClusterService.
+    pub fn multi_cluster_services(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "networking.karmada.io/v1alpha1", "MultiClusterService")
+    }
+
+    /// Core Service.
+    pub fn services(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "v1", "Service")
+    }
+
+    /// `rbac.authorization.k8s.io` ClusterRole.
+    pub fn cluster_roles(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "rbac.authorization.k8s.io/v1", "ClusterRole")
+    }
+
+    /// `rbac.authorization.k8s.io` ClusterRoleBinding.
+    pub fn cluster_role_bindings(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
+    }
+
     /// `policy.karmada.io` ClusterTaintPolicy.
     pub fn taint_policies(api: &dyn Api) -> Result<Resource, Error> {
         must(api, "policy.karmada.io/v1alpha1", "ClusterTaintPolicy")

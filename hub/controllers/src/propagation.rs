@@ -24,6 +24,7 @@ use crate::dependencies::{Dependencies, Followers};
 use crate::deployment_replicas_syncer::DeploymentReplicasSyncer;
 use crate::descheduler::{Descheduler, Descheduling};
 use crate::detector::{Detector, Makers};
+use crate::endpointslice_dispatch::EndpointSliceDispatch;
 use crate::estimator::Estimator;
 use crate::eviction_loops::LifecycleOptions;
 use crate::execution::Execution;
@@ -34,6 +35,7 @@ use crate::federated_resource_quota_sync::FederatedResourceQuotaSync;
 use crate::graceful_eviction::GracefulEviction;
 use crate::hpa_scale_target_marker::HpaScaleTargetMarker;
 use crate::informer::Informers;
+use crate::multiclusterservice::MultiClusterServices;
 use crate::namespace::NamespaceSync;
 use crate::no_execute::NoExecuteTaints;
 use crate::pod_metrics::PodMetrics;
@@ -45,6 +47,7 @@ use crate::runner::{self, Controller, Error, Source};
 use crate::scheduler::Scheduler;
 use crate::shared::Shared;
 use crate::status::BindingStatus;
+use crate::unified_auth::UnifiedAuth;
 use crate::workload_rebalancer::Rebalancers;
 
 /// Reconciles of one controller under way at once.
@@ -123,6 +126,7 @@ pub async fn loops(
     let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
     loops.named(Name::Namespace, namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
     loops.quotas(shared);
+    loops.services(shared);
     loops.replicas(shared, agents.metrics);
     if let (Some(descheduling), Some(estimator)) = (options.descheduling, agents.estimator) {
         let descheduler = Descheduler::new(shared.clone(), estimator, descheduling);
@@ -158,6 +162,18 @@ impl Loops<'_> {
         let wakes = FederatedResourceQuotaStatusController::wakes(shared, STATUS_SETTLES);
         let status = FederatedResourceQuotaStatusController::new(shared.clone());
         self.named(Name::FederatedResourceQuotaStatus, status, Arc::<Queue<_>>::default(), wakes);
+    }
+
+    /// The loops by which Services cross clusters, and people reach them.
+    fn services(&mut self, shared: &Arc<Shared>) {
+        let services = MultiClusterServices::new(shared.clone());
+        let wakes = MultiClusterServices::wakes(shared);
+        self.named(Name::MultiClusterService, services, Arc::<Queue<_>>::default(), wakes);
+        let dispatch = EndpointSliceDispatch::new(shared.clone());
+        let wakes = EndpointSliceDispatch::wakes(shared);
+        self.named(Name::EndpointsliceDispatch, dispatch, Arc::<Queue<_>>::default(), wakes);
+        let auth = UnifiedAuth::new(shared.clone());
+        self.named(Name::UnifiedAuth, auth, Arc::<Queue<_>>::default(), UnifiedAuth::wakes(shared));
     }
 
     /// The loops that scale, and those that let the members scale.

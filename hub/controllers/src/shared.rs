@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use karmada_api::binding::{ObjectReference, ResourceBinding};
 use karmada_api::cluster::Cluster;
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
+use karmada_api::multi_cluster_service::MultiClusterService;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::remedy::Remedy;
@@ -15,6 +17,7 @@ use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_api::work::Work;
 use karmada_core::binding;
 use karmada_core::gates::FeatureGates;
+use karmada_core::unified_auth;
 use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;
 use karmada_lua::Customization;
@@ -29,8 +32,8 @@ use crate::fetch::{self, kinds};
 use crate::informer::{Hearing, Informers, Notice};
 use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
+use crate::owned_works_index::{self, OwnedWorksIndex};
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
-use crate::quota_works_index::QuotaWorksIndex;
 use crate::runner::{Clock, Error, Source};
 use crate::safe_deletes::SafeDeletes;
 use crate::typed::Typed;
@@ -69,7 +72,9 @@ pub struct Shared {
     /// Works by binding.
     pub works: Arc<WorksIndex>,
     /// Works by FederatedResourceQuota.
-    pub quota_works: Arc<QuotaWorksIndex>,
+    pub quota_works: Arc<OwnedWorksIndex>,
+    /// Works by MultiClusterService.
+    pub service_works: Arc<OwnedWorksIndex>,
     /// Bindings by whom they concern.
     pub bindings: Arc<BindingsIndex>,
     /// Templates by the policy that claimed them.
@@ -84,6 +89,12 @@ pub struct Shared {
     pub taint_policies: Arc<Typed<ClusterTaintPolicy>>,
     /// FederatedResourceQuotas by namespace.
     pub quotas: Arc<Typed<FederatedResourceQuota>>,
+    /// MultiClusterServices by namespace.
+    pub multi_cluster_services: Arc<Typed<MultiClusterService>>,
+    /// ClusterRoles, of which only what is said of clusters' proxies is kept.
+    pub cluster_roles: Arc<Typed<ClusterRole>>,
+    /// ClusterRoleBindings.
+    pub cluster_role_bindings: Arc<Typed<ClusterRoleBinding>>,
     /// Every Remedy.
     pub remedies: Arc<Typed<Remedy>>,
     /// What changes of placement take from sites, and the LinkPolicies that bound it.
@@ -121,7 +132,8 @@ impl Shared {
             clock,
             recorder,
             works: Arc::default(),
-            quota_works: Arc::default(),
+            quota_works: Arc::new(OwnedWorksIndex::new(owned_works_index::quota_of)),
+            service_works: Arc::new(OwnedWorksIndex::new(owned_works_index::service_of)),
             bindings: Arc::default(),
             claims: Arc::default(),
             clusters,
@@ -129,6 +141,9 @@ impl Shared {
             overrides: Arc::default(),
             taint_policies: Arc::default(),
             quotas: Arc::default(),
+            multi_cluster_services: Arc::default(),
+            cluster_roles: Arc::new(Typed::compacted(unified_auth::keep_proxies)),
+            cluster_role_bindings: Arc::new(Typed::compacted(unified_auth::keep_subjects)),
             remedies: Arc::default(),
             namespaces: Arc::default(),
             metrics: Arc::default(),
@@ -149,14 +164,20 @@ impl Shared {
         let customizations = self.customizations.clone();
         feed(kinds::customizations(api)?, Box::new(move |change| customizations.observe(change)));
         let (quotas, quota_works) = (self.quotas.clone(), self.quota_works.clone());
+        let (services, service_works) = (self.multi_cluster_services.clone(), self.service_works.clone());
         let (safe_deletes, link_policies) = (self.safe_deletes.clone(), self.safe_deletes.policies.clone());
         let observe = move |change: &Change| {
             works.observe(change);
             quota_works.observe(change);
+            service_works.observe(change);
             safe_deletes.observe(change);
         };
         feed(kinds::link_policies(api)?, Box::new(move |change| link_policies.observe(change)));
         feed(kinds::works(api)?, Box::new(observe));
+        feed(kinds::multi_cluster_services(api)?, Box::new(move |change| services.observe(change)));
+        let (roles, role_bindings) = (self.cluster_roles.clone(), self.cluster_role_bindings.clone());
+        feed(kinds::cluster_roles(api)?, Box::new(move |change| roles.observe(change)));
+        feed(kinds::cluster_role_bindings(api)?, Box::new(move |change| role_bindings.observe(change)));
         feed(kinds::quotas(api)?, Box::new(move |change| quotas.observe(change)));
         feed(kinds::clusters(api)?, Box::new(move |change| clusters.observe(change)));
         feed(kinds::namespaces(api)?, Box::new(move |change| names.observe(change)));
@@ -248,6 +269,7 @@ impl Shared {
                 // At once, not when the watch tells: a binding that ends now must find it.
                 self.works.observe(&Change::Applied(created.clone()));
                 self.quota_works.observe(&Change::Applied(created.clone()));
+                self.service_works.observe(&Change::Applied(created.clone()));
                 // And where it went before this was told, the watch has told that already.
                 let now = self.api.get(&resource, &created.key.namespace, &created.key.name).await;
                 if matches!(now, Err(ApiError::NotFound(_))) {

@@ -292,7 +292,8 @@ pub fn merged(existing: &Work, wanted: &Work) -> Option<Work> {
             have.push(finalizer.clone());
         }
     }
-    // An absent map and an empty one are the same to the API, and must be here.
+    // An absent map or list and an empty one are the same to the API, and must be here.
+    merged.metadata.finalizers = merged.metadata.finalizers.filter(|list| !list.is_empty());
     merged.metadata.labels = merged.metadata.labels.filter(|map| !map.is_empty());
     merged.metadata.annotations = merged.metadata.annotations.filter(|map| !map.is_empty());
     let mut value = serde_json::to_value(&merged).ok()?;

@@ -40,6 +40,12 @@ pub enum Controller {
     WorkloadRebalancer,
     /// Taints by conditions.
     ClusterTaintPolicy,
+    /// Who may be impersonated in clusters.
+    UnifiedAuth,
+    /// Services that cross clusters.
+    MultiClusterService,
+    /// EndpointSlices for who reaches them.
+    EndpointsliceDispatch,
 }
 
 /// A name, whether it runs where nothing is said of it, and what it is here: none where another part does it, an agent, or nobody yet.
@@ -56,7 +62,7 @@ const ROWS: [Row; 27] = [
     ("serviceExport", true, None),
     ("endpointSlice", true, None),
     ("serviceImport", true, None),
-    ("unifiedAuth", true, None),
+    ("unifiedAuth", true, Some(Controller::UnifiedAuth)),
     ("federatedResourceQuotaSync", true, Some(Controller::FederatedResourceQuotaSync)),
     ("federatedResourceQuotaStatus", true, Some(Controller::FederatedResourceQuotaStatus)),
     ("federatedResourceQuotaEnforcement", true, None),
@@ -66,9 +72,9 @@ const ROWS: [Row; 27] = [
     ("cronFederatedHorizontalPodAutoscaler", true, Some(Controller::CronFederatedHorizontalPodAutoscaler)),
     ("hpaScaleTargetMarker", false, Some(Controller::HpaScaleTargetMarker)),
     ("deploymentReplicasSyncer", false, Some(Controller::DeploymentReplicasSyncer)),
-    ("multiclusterservice", true, None),
+    ("multiclusterservice", true, Some(Controller::MultiClusterService)),
     ("endpointsliceCollect", true, None),
-    ("endpointsliceDispatch", true, None),
+    ("endpointsliceDispatch", true, Some(Controller::EndpointsliceDispatch)),
     ("remedy", true, Some(Controller::Remedy)),
     ("workloadRebalancer", true, Some(Controller::WorkloadRebalancer)),
     ("agentcsrapproving", true, None),
@@ -158,7 +164,7 @@ mod tests {
     fn a_name_that_is_none_is_refused_and_one_without_a_loop_is_told() {
         let refused = "*,-bindings".parse::<ControllersList>().unwrap_err().to_string();
         assert!(refused.starts_with("\"-bindings\" is no controller; there are cluster, "), "{refused}");
-        let idle: ControllersList = "*,-unifiedAuth,-remedy".parse().unwrap();
-        assert_eq!(idle.without_effect(), ["unifiedAuth"]);
+        let idle: ControllersList = "*,-endpointsliceCollect,-remedy".parse().unwrap();
+        assert_eq!(idle.without_effect(), ["endpointsliceCollect"]);
     }
 }

@@ -81,6 +81,7 @@ const ACTED_ON: [Gate; 9] = [
     Gate::GracefulEviction,
     Gate::PropagateDeps,
     Gate::PropagationPolicyPreemption,
+    Gate::MultiClusterService,
     Gate::StatefulFailoverInjection,
     Gate::WorkloadAffinity,
     Gate::FederatedQuotaEnforcement,
@@ -226,8 +227,8 @@ mod tests {
     #[test]
     fn gates_that_change_nothing_here_are_told() {
         let gates: FeatureGates =
-            "Failover=true,MultiClusterService=true,PropagateDeps=true".parse().unwrap();
-        assert_eq!(gates.without_effect(), ["MultiClusterService"]);
+            "Failover=true,ResourceQuotaEstimate=true,PropagateDeps=true".parse().unwrap();
+        assert_eq!(gates.without_effect(), ["ResourceQuotaEstimate"]);
         let every: BTreeSet<Gate> = ROWS.iter().map(|row| row.0).collect();
         assert_eq!(every.len(), ROWS.len(), "each stands there once");
     }

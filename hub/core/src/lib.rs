@@ -19,6 +19,8 @@
 //! hub namespaces       ── namespace ─▶ one Work per cluster
 //! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
 //! what Pods use, bounds ─ federated_hpa ▶ replicas of the template, what held them back
+//! Services over clusters ─ multi_cluster_service ▶ Service, binding, questions to providers, EndpointSlices for consumers
+//! the hub's RBAC       ── unified_auth ▶ who may be impersonated in a cluster
 //! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
 //! ```
 
@@ -37,6 +39,7 @@ pub mod failover;
 pub mod federated_hpa;
 pub mod gates;
 pub mod hpa_scale_target;
+pub mod multi_cluster_service;
 pub mod namespace;
 pub mod orphans;
 pub mod overrides;
@@ -51,6 +54,7 @@ pub mod skip;
 pub mod status;
 pub mod taint_policy;
 pub mod targets;
+pub mod unified_auth;
 pub mod work_name;
 
 use jiff::Timestamp;

@@ -4,6 +4,7 @@
 //! 32 bits over namespace, name and kind, as Karmada's do: two objects can have one, and who may choose a namespace's name finds such
 //! a pair at once. A Work of somebody else is never written over; the second one gets a name of its own and keeps it.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karmada_api::strings::{annotations, labels};
 use karmada_api::work::Work;
 use karmada_api::{names, object};
@@ -73,14 +74,33 @@ fn owner(work: &Work) -> Option<String> {
     if let (Some(namespace), Some(name)) = (label(labels::QUOTA_NAMESPACE), label(labels::QUOTA_NAME)) {
         return Some(format!("FederatedResourceQuota {namespace}/{name}"));
     }
+    if let (Some(namespace), Some(name)) =
+        (label(labels::MULTI_CLUSTER_SERVICE_NAMESPACE), label(labels::MULTI_CLUSTER_SERVICE_NAME))
+    {
+        // Slices of two clusters may have one name.
+        let from = note(annotations::PROVISION_CLUSTER).map_or("", String::as_str);
+        return Some(format!("MultiClusterService {namespace}/{name} {from}").trim_end().to_owned());
+    }
+    if let Some(cluster) = owning(work, "Cluster") {
+        return Some(owning_cluster(&cluster.name));
+    }
     namespace_of(work).map(|(name, _)| format!("Namespace {name}"))
 }
 
 /// Name and uid of the namespace that a Work carries to its cluster.
 fn namespace_of(work: &Work) -> Option<(&str, &str)> {
-    let mut owners = work.metadata.owner_references.iter().flatten();
-    let owner = owners.find(|owner| owner.kind == "Namespace" && owner.api_version == "v1")?;
+    let owner = owning(work, "Namespace").filter(|owner| owner.api_version == "v1")?;
     Some((&owner.name, &owner.uid))
+}
+
+/// Whose a Work is that a Cluster has for itself.
+pub(crate) fn owning_cluster(name: &str) -> String {
+    format!("Cluster {name}")
+}
+
+/// The owner of this kind.
+fn owning<'a>(work: &'a Work, kind: &str) -> Option<&'a OwnerReference> {
+    work.metadata.owner_references.iter().flatten().find(|owner| owner.kind == kind)
 }
 
 /// Whether a Work is of a namespace that is gone, and whose name another one has now: it goes with the one that it is of.

@@ -82,13 +82,14 @@ mod tests {
     use super::{Resource, resources};
 
     /// Karmada's kinds that something acts on. Of each other one, whoever writes it is told that nothing does.
-    const ACTING: [&str; 16] = [
+    const ACTING: [&str; 17] = [
         "Cluster",
         "ClusterTaintPolicy",
         "CronFederatedHPA",
         "FederatedHPA",
         "FederatedResourceQuota",
         "LinkPolicy",
+        "MultiClusterService",
         "Remedy",
         "WorkloadRebalancer",
         "ClusterOverridePolicy",

@@ -28,6 +28,10 @@ use crate::listener::BrokenOff;
 /// Under these keys stands what is known of credentials.
 const OF_CREDENTIALS: &str = "authentication.kubernetes.io/";
 
+/// Groups that an API server puts each user into itself, one whom it is asked for in another's name as well: named, they would have to be granted
+/// to the agent like any other.
+const OF_EVERYBODY: [&str; 2] = ["system:authenticated", "system:unauthenticated"];
+
 /// How long an answer may take to begin: whoever is silent for longer gives its place back.
 const HEAD: Duration = Duration::from_secs(300);
 
@@ -88,7 +92,7 @@ fn request(parts: &http::request::Parts, user: &User, upgrade: bool) -> Result<T
         upgrade,
         user: user.name.clone(),
         uid: user.uid.clone(),
-        groups: user.groups.clone(),
+        groups: user.groups.iter().filter(|group| !OF_EVERYBODY.contains(&group.as_str())).cloned().collect(),
         extra: extra.collect(),
     })
 }
@@ -250,7 +254,7 @@ mod tests {
         let user = User {
             name: "jane".into(),
             uid: "1".into(),
-            groups: vec!["a".into()],
+            groups: vec!["a".into(), "system:authenticated".into()],
             extra: extra.into(),
             ..User::default()
         };

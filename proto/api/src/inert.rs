@@ -85,7 +85,7 @@ fn walk<'v>(
 
 #[cfg(test)]
 mod tests {
-    use super::table::{BINDINGS, CONFIG, CUSTOMIZATIONS, POLICIES, POLICY};
+    use super::table::{BINDINGS, CONFIG, CUSTOMIZATIONS, POLICIES, POLICY, SERVICES};
     use super::*;
     use serde_json::json;
 
@@ -141,18 +141,26 @@ mod tests {
         ];
         let script = || json!("function F() end");
         let customization = [("spec.customizations.componentResource.luaScript", script())];
+        let service = [
+            ("spec.types", json!(["LoadBalancer"])),
+            ("spec.ports", json!([{"port": 80}])),
+            ("spec.range", json!({"clusterNames": ["a"]})),
+            ("spec.serviceProvisionClusters", json!(["a"])),
+            ("spec.serviceConsumptionClusters", json!(["b"])),
+        ];
         let link = [
             ("spec.contact", json!({"interval": "1h"})),
             ("spec.budget", json!({"bytesPerDay": 1})),
             ("spec.renewal", json!({"expiredFor": "24h"})),
             ("spec.transports", json!(["h2"])),
         ];
-        let table: [Said<'_>; 6] = [
+        let table: [Said<'_>; 7] = [
             (POLICY, POLICIES, &policy),
             (crate::WORK_GROUP, &["ClusterResourceBinding"], &wide),
             (crate::WORK_GROUP, BINDINGS, &binding),
             (crate::CLUSTER_GROUP, &["Cluster"], &cluster),
             (CONFIG, CUSTOMIZATIONS, &customization),
+            (crate::NETWORKING_GROUP, SERVICES, &service),
             (crate::EDGE_GROUP, &["LinkPolicy"], &link),
         ];
         let mut held = 0;

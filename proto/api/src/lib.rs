@@ -24,6 +24,7 @@ pub mod federated_resource_quota;
 pub mod inert;
 pub mod link_policy;
 pub mod manifest;
+pub mod multi_cluster_service;
 pub mod names;
 pub mod object;
 pub mod override_policy;

@@ -32,6 +32,10 @@ pub mod labels {
     pub const CLUSTER_RESOURCE_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
     /// Id of a Work, on itself and on its manifests.
     pub const WORK_ID: &str = "work.karmada.io/permanent-id";
+    /// Namespace of the MultiClusterService that a Work or a binding is of.
+    pub const MULTI_CLUSTER_SERVICE_NAMESPACE: &str = "multiclusterservice.karmada.io/namespace";
+    /// Name of the MultiClusterService that a Work or a binding is of.
+    pub const MULTI_CLUSTER_SERVICE_NAME: &str = "multiclusterservice.karmada.io/name";
     /// Id of a MultiClusterService.
     pub const MULTI_CLUSTER_SERVICE_ID: &str = "multiclusterservice.karmada.io/permanent-id";
     /// `true` on a namespace that is not carried along.
@@ -54,6 +58,16 @@ pub mod labels {
     pub const DELETION_PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
     /// The one value of [`DELETION_PROTECTED`] that protects.
     pub const DELETION_PROTECTED_ALWAYS: &str = "Always";
+    /// Value of [`CLAIMED_BY`] and of [`BINDING_MANAGED_BY`]: a MultiClusterService.
+    pub const BY_MULTI_CLUSTER_SERVICE: &str = "MultiClusterService";
+    /// Name of the Service that an EndpointSlice is of.
+    pub const SLICE_SERVICE: &str = "kubernetes.io/service-name";
+    /// Who keeps an EndpointSlice.
+    pub const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    /// Value of [`SLICE_MANAGED_BY`]: it came from another cluster by a MultiClusterService.
+    pub const SLICE_DISPATCHED: &str = "endpointslice-dispatch-controller.karmada.io";
+    /// Value of [`SLICE_MANAGED_BY`]: it came from another cluster by a ServiceExport.
+    pub const SLICE_IMPORTED: &str = "endpointslice-controller.karmada.io";
     /// Prefix of the label that ties an attached binding to the binding that needs it.
     pub const DEPENDED_BY_PREFIX: &str = "resourcebinding.karmada.io/depended-by-";
     /// `rbac-defaults` on the default roles.
@@ -132,6 +146,8 @@ pub mod annotations {
     pub const KEPT_FROM: &str = "edge.karmada.io/kept-from";
     /// On a binding whose policy moves it when it is unhealthy, JSON: since when it is, by cluster.
     pub const UNHEALTHY_SINCE: &str = "edge.karmada.io/unhealthy-since";
+    /// On an EndpointSlice and on its Work: the cluster that it came from.
+    pub const PROVISION_CLUSTER: &str = "endpointslice.karmada.io/provision-cluster";
     /// On objects shown from a member's cache.
     pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
 }
@@ -152,6 +168,8 @@ pub mod finalizers {
     pub const PROPAGATION_POLICY: &str = "karmada.io/propagation-policy-controller";
     /// On ClusterPropagationPolicy: its claims are given back first.
     pub const CLUSTER_PROPAGATION_POLICY: &str = "karmada.io/cluster-propagation-policy-controller";
+    /// On MultiClusterService: what it brought into clusters goes first.
+    pub const MULTI_CLUSTER_SERVICE: &str = "karmada.io/multiclusterservice-controller";
 }
 
 /// Taint keys of a Cluster.
@@ -279,6 +297,15 @@ pub mod conditions {
     /// Message of [`DISPATCHING_REASON`].
     pub const DISPATCHING_MESSAGE: &str = "Work is being dispatched to member clusters.";
 
+    /// MultiClusterService: its Service is placed.
+    pub const SERVICE_APPLIED: &str = "ServiceApplied";
+    /// Reason of ServiceApplied=True.
+    pub const SERVICE_APPLIED_SUCCEED: &str = "ServiceAppliedSucceed";
+    /// Message of [`SERVICE_APPLIED_SUCCEED`].
+    pub const SERVICE_APPLIED_MESSAGE: &str = "Service is propagated to target clusters.";
+    /// Reason of ServiceApplied=False.
+    pub const SERVICE_APPLIED_FAILED: &str = "ServiceAppliedFailed";
+
     /// FederatedHPA: its target can be measured, and is scaled by it.
     pub const SCALING_ACTIVE: &str = "ScalingActive";
     /// FederatedHPA: its target can be scaled.
@@ -375,6 +402,18 @@ pub mod events {
     pub const EVICT_WORKLOAD_SUCCEED: &str = "EvictWorkloadFromClusterSucceed";
     /// A workload could not be moved away.
     pub const EVICT_WORKLOAD_FAILED: &str = "EvictWorkloadFromClusterFailed";
+    /// Who may be impersonated in a cluster could not be written.
+    pub const SYNC_IMPERSONATION_CONFIG_FAILED: &str = "SyncImpersonationConfigFailed";
+    /// A MultiClusterService was carried out.
+    pub const SYNC_SERVICE_SUCCEED: &str = "SyncServiceSucceed";
+    /// A MultiClusterService could not be carried out.
+    pub const SYNC_SERVICE_FAILED: &str = "SyncServiceFailed";
+    /// Where a Service is reached could not be told to clusters.
+    pub const DISPATCH_ENDPOINT_SLICE_FAILED: &str = "DispatchEndpointSliceFailed";
+    /// A cluster that a MultiClusterService names is not there.
+    pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
+    /// A cluster that a MultiClusterService names does not serve what it takes.
+    pub const API_INCOMPATIBLE: &str = "APIIncompatible";
     /// A rule's schedule or time zone cannot be read, so that it never runs.
     pub const START_RULE_FAILED: &str = "StartRuleFailed";
     /// A run of a rule could not scale what it is for.

@@ -32,6 +32,7 @@ mod restored;
 mod room;
 mod safe_deletes;
 mod security;
+mod services;
 mod slow;
 mod thirdparty;
 mod tutorial;

@@ -11,6 +11,7 @@ use super::quarantine::{self, CRASHES};
 use super::{Ending, Engine, Finished, REMOVED};
 use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
+use crate::outbox::WorkReport;
 use crate::reconcile::failure::Failure;
 use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
@@ -304,9 +305,10 @@ impl Engine {
 
     // ------------------------------------------------------------------------------------------ telling
 
-    /// Before there is an outcome there is nothing to tell: that a body is on disk, its ack says.
+    /// Before there is an outcome, or an answer, there is nothing to tell: that a body is on disk, its ack says.
     pub(super) fn tell(&self, key: &str) {
-        if let Some(report) = self.statuses.report(key).filter(|report| report.applied.is_some()) {
+        let has_news = |report: &WorkReport| report.applied.is_some() || report.manifest_statuses.is_some();
+        if let Some(report) = self.statuses.report(key).filter(has_news) {
             self.parts.shared.report(|outbox| outbox.work(key, report));
         }
     }

@@ -5,6 +5,7 @@ mod departures;
 mod names;
 mod pauses;
 mod renames;
+mod services;
 mod sharing;
 mod starts;
 mod strays;

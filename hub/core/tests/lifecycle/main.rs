@@ -11,10 +11,12 @@ mod dependencies;
 mod eviction;
 mod failover;
 mod federated_hpa;
+mod multi_cluster_service;
 mod quota;
 mod rebalancer;
 mod replicas;
 mod taints;
+mod unified_auth;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;

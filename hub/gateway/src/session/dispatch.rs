@@ -100,7 +100,7 @@ impl Outgoing {
     fn is_body_of(&self, pending: &Pending) -> bool {
         match pending {
             Pending::Upsert { work, resend: false } if *work.uid == *self.frame.uid => {
-                wire::body_hash(&work.body.json()).is_some_and(|hash| hash == self.frame.hash)
+                work_body::body_hash(&work.body.json()).is_some_and(|hash| hash == self.frame.hash)
             }
             _ => false,
         }
@@ -688,7 +688,7 @@ impl Dispatch {
         if known.is_none() && !self.packs.was_held_before(former.revision) {
             return None;
         }
-        let base = wire::manifests(&former.body.json()).ok()?;
+        let base = work_body::manifests(&former.body.json()).ok()?;
         known.is_none_or(|known| known.hash == body::hash(&base)).then_some(base)
     }
 

@@ -48,6 +48,8 @@ const SAFE_DELETES: &str = "hub/core/src/safe_deletes.rs";
 const LINK_POLICY: &str = "proto/api/src/link_policy.rs";
 const LINKS: &[&str] = &["LinkPolicy"];
 const QUOTA: &[&str] = &["FederatedResourceQuota"];
+const SERVICES: &str = "hub/core/src/multi_cluster_service.rs";
+const SERVICE: &[&str] = &["MultiClusterService"];
 const CUSTOMIZATION: &[&str] = &["ResourceInterpreterCustomization"];
 const CRON: &str = "hub/core/src/cron_federated_hpa.rs";
 const CRON_HPA: &[&str] = &["CronFederatedHPA"];
@@ -358,6 +360,8 @@ const ACTED_ON: &[Acted] = &[
     (POLICIES, "spec.schedulePriority.priorityClassSource", DETECTING, "schedule_priority"),
     (BINDINGS, "spec.schedulePriority.priority", BINDINGS_INDEX, "schedule_priority"),
     (QUOTA, "spec.overall", QUOTAS, "spec.overall"),
+    (SERVICE, "spec.providerClusters[].name", SERVICES, "provider_clusters"),
+    (SERVICE, "spec.consumerClusters[].name", SERVICES, "consumer_clusters"),
     (QUOTA, "spec.staticAssignments[].clusterName", QUOTA_WORKS, "cluster_name"),
     (QUOTA, "spec.staticAssignments[].hard", QUOTA_WORKS, "hard"),
     (&["WorkloadRebalancer"], "spec.ttlSecondsAfterFinished", REBALANCER, "ttl_seconds_after_finished"),

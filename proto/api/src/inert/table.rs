@@ -22,6 +22,8 @@ pub(super) const POLICY: &str = crate::POLICY_GROUP;
 pub(super) const POLICIES: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 pub(super) const BINDINGS: &[&str] = &["ResourceBinding", "ClusterResourceBinding"];
 
+pub(super) const SERVICES: &[&str] = &["MultiClusterService"];
+
 pub(super) const CONFIG: &str = "config.karmada.io";
 pub(super) const CUSTOMIZATIONS: &[&str] = &["ResourceInterpreterCustomization"];
 
@@ -29,6 +31,7 @@ const DEPENDENCIES: &str = "what is in a namespace follows nothing that is in no
 const PARTS: &str = "the parts of a workload are not placed or counted apart yet";
 const NODES: &str = "a cluster's room is counted by what a replica requests; its agent is asked which nodes may run it where the hub runs with \
                      --enable-scheduler-estimator";
+const SIDES: &str = "providerClusters and consumerClusters say between which clusters";
 const DIALS: &str = "the hub connects to no cluster: the cluster's agent connects to the hub";
 
 /// Anything that is there and says something.
@@ -40,6 +43,10 @@ fn said(value: &Value) -> bool {
         Value::Object(fields) => !fields.is_empty(),
         _ => true,
     }
+}
+
+fn balances(value: &Value) -> bool {
+    value.as_array().is_some_and(|types| types.iter().any(|one| one == "LoadBalancer"))
 }
 
 fn push(value: &Value) -> bool {
@@ -89,11 +96,18 @@ pub const ROWS: &[Row] = &[
         "resources are read as without it: no webhook is asked yet",
     ),
     field(CONFIG, CUSTOMIZATIONS, "spec.customizations.componentResource.luaScript", said, PARTS),
-    kind(
+    kind("networking.karmada.io", &["MultiClusterIngress"], "no traffic crosses clusters by it yet"),
+    field(
         "networking.karmada.io",
-        &["MultiClusterService", "MultiClusterIngress"],
-        "no traffic crosses clusters by it yet",
+        SERVICES,
+        "spec.types",
+        balances,
+        "no load balancer is made of it: CrossCluster is acted on",
     ),
+    field("networking.karmada.io", SERVICES, "spec.ports", said, "all ports of the Service cross clusters"),
+    field("networking.karmada.io", SERVICES, "spec.range", said, SIDES),
+    field("networking.karmada.io", SERVICES, "spec.serviceProvisionClusters", said, SIDES),
+    field("networking.karmada.io", SERVICES, "spec.serviceConsumptionClusters", said, SIDES),
     kind(
         "multicluster.x-k8s.io",
         &["ServiceExport", "ServiceImport"],

@@ -40,6 +40,7 @@ pub(super) const KINDS: &[(&str, &str, &str, bool)] = &[
     ("remedy.karmada.io/v1alpha1", "Remedy", "remedies", false),
     ("autoscaling.karmada.io/v1alpha1", "FederatedHPA", "federatedhpas", true),
     ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", true),
+    ("networking.karmada.io/v1alpha1", "MultiClusterService", "multiclusterservices", true),
     ("work.karmada.io/v1alpha1", "Work", "works", true),
     ("work.karmada.io/v1alpha2", "ResourceBinding", "resourcebindings", true),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding", "clusterresourcebindings", false),

@@ -63,7 +63,7 @@ fn what_is_acknowledged_is_a_base_and_nothing_else() {
 #[test]
 fn a_report_of_its_hash_is_the_agents_word_for_a_base() {
     let (one, two) = (noise(900, 1), noise(900, 1) + "2");
-    for (hash, is_base) in [(wire::body_hash(&work("a", 9, &one).body.json()), true), (None, false)] {
+    for (hash, is_base) in [(work_body::body_hash(&work("a", 9, &one).body.json()), true), (None, false)] {
         let mut agent = session(&[DELTAS]);
         let hash = hash.unwrap_or_else(|| body::hash(b"another"));
         let status = WorkStatus { key: "a".into(), uid: "u-a".into(), hash, ..WorkStatus::default() };

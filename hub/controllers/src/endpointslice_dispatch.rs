@@ -1,0 +1,139 @@
+//! EndpointSlice dispatch controller: what providers' agents tell of where a Service is reached there goes to the clusters that reach it.
+//!
+//! In: MultiClusterServices and their Services, the Works by which providers are asked with the answers in their status, Clusters that come, go or become well. Out: one
+//! Work for each EndpointSlice and consumer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::multi_cluster_service::{MultiClusterService, ServiceEndpoints};
+use karmada_api::names;
+use karmada_api::strings::{events, labels};
+use karmada_api::work::Work;
+use karmada_core::multi_cluster_service::API;
+use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, Plan};
+
+use crate::events::{EventType, Reference};
+use crate::fetch::{self, kinds};
+use crate::multiclusterservice::{clusters, of_leaving, templates};
+use crate::owned_works_index::service_of;
+use crate::port::{Api, ApiError, Change, Key, Object, Propagation};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::{Put, Shared};
+
+/// Answers of several providers mostly come together.
+const SETTLES: Duration = Duration::from_millis(100);
+
+/// How long to wait for a new cluster's execution namespace.
+const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
+
+/// The controller.
+pub struct EndpointSliceDispatch {
+    shared: Arc<Shared>,
+}
+
+/// What there is of one MultiClusterService.
+#[derive(Default)]
+struct Found {
+    told: BTreeMap<String, ServiceEndpoints>,
+    held: BTreeMap<Dispatched, Arc<Object>>,
+}
+
+impl EndpointSliceDispatch {
+    /// A controller.
+    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(EndpointSliceDispatch { shared })
+    }
+
+    /// What wakes this controller: a MultiClusterService, and its Service; an answer of a provider; a Work of it that goes; a Cluster that may be one of its.
+    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+        let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
+            let (Change::Applied(work) | Change::Deleted(work)) = change;
+            let is_question = work.labels.contains_key(labels::MULTI_CLUSTER_SERVICE_ID);
+            let key = if is_question { service_of(work) } else { of_leaving(change) };
+            key.into_iter().collect()
+        });
+        let own = Source::own(API, "MultiClusterService").but_status();
+        vec![own, templates(shared), works.settling(SETTLES), clusters(shared)]
+    }
+
+    async fn found(&self, key: &Key) -> Result<Found, Error> {
+        let (api, mut all): (&dyn Api, _) = (&*self.shared.api, Found::default());
+        let resource = kinds::works(api)?;
+        for at in self.shared.service_works.of(key) {
+            let Some(found) = fetch::object(api, &resource, &at.namespace, &at.name).await? else { continue };
+            if found.deleting {
+                continue;
+            }
+            let work: Work = found.parse()?;
+            if let Some(dispatched) = Dispatched::of(&work) {
+                all.held.insert(dispatched, found);
+            } else if let Some(cluster) = names::cluster_of_execution_namespace(&at.namespace)
+                && let Some(told) = dispatch::told(&work)
+            {
+                all.told.insert(cluster.to_owned(), told);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes what is planned. False where a cluster cannot be given anything yet.
+    async fn carry_out(&self, plan: &Plan, held: &BTreeMap<Dispatched, Arc<Object>>) -> Result<bool, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let resource = kinds::works(api)?;
+        for work in plan.remove.iter().filter_map(|one| held.get(one)) {
+            match api.delete(&resource, &work.key, &work.uid, Propagation::Background).await {
+                Ok(()) | Err(ApiError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut all = true;
+        for work in &plan.put {
+            match self.shared.put_work(work).await {
+                Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
+                Err(Error::Api(ApiError::NotFound(_))) => all = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+}
+
+#[async_trait::async_trait]
+impl Controller for EndpointSliceDispatch {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "endpointslice-dispatch-controller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let resource = kinds::multi_cluster_services(api)?;
+        let service: Option<MultiClusterService> =
+            fetch::get(api, &resource, &key.namespace, &key.name).await?;
+        let Found { told, held } = self.found(key).await?;
+        let there = held.keys().cloned().collect();
+        let template = fetch::object(api, &kinds::services(api)?, &key.namespace, &key.name).await?;
+        let is_placed = template.is_some_and(|template| !template.deleting);
+        let plan = match &service {
+            Some(service) if is_placed => {
+                dispatch::plan(service, &self.shared.clusters.all(""), &told, &there)
+            }
+            _ => Plan { put: Vec::new(), remove: there },
+        };
+        let done = self.carry_out(&plan, &held).await;
+        if let (Some(service), Err(error)) = (&service, &done)
+            && !matches!(error, Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_)))
+        {
+            let about = Reference::of(&fetch::to_value(service)?);
+            let (reason, words) = (events::DISPATCH_ENDPOINT_SLICE_FAILED, error.to_string());
+            self.shared.recorder.record(&about, EventType::Warning, reason, &words);
+        }
+        Ok(if done? { Action::Done } else { Action::RequeueAfter(NAMESPACE_WAIT) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What providers tell, dispatched over the port in memory.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::multiclusterservice::MultiClusterServices;
+use crate::multiclusterservice::tests::{MCS, SERVICE, gated, mcs, objects, over, service};
+use crate::rig::{Rig, WORK_API, bears_trouble, key};
+
+/// The Work by which a provider is asked, with its answer.
+fn answered(cluster: &str, slices: &[&str]) -> Value {
+    let slice = |name: &&str| json!({"name": name, "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"port": 80}]});
+    let slices: Vec<Value> = slices.iter().map(slice).collect();
+    let name = karmada_core::multi_cluster_service::question_name("shop", "web");
+    json!({"apiVersion": WORK_API, "kind": "Work",
+        "metadata": {"name": name, "namespace": format!("karmada-es-{cluster}"), "labels": {"multiclusterservice.karmada.io/namespace": "shop",
+            "multiclusterservice.karmada.io/name": "web", "multiclusterservice.karmada.io/permanent-id": "id"}},
+        "spec": {"suspendDispatching": true, "workload": {"manifests": [{"apiVersion": API, "kind": "MultiClusterService", "metadata": {"name": "web", "namespace": "shop"}}]}},
+        "status": {"manifestStatuses": [{"status": {"endpointSlices": slices}}]}})
+}
+
+async fn look(rig: &Rig) -> Result<Action, Error> {
+    EndpointSliceDispatch::new(rig.shared.clone()).reconcile(&key("shop", "web")).await
+}
+
+/// Consumer and EndpointSlice of each Work that carries one and is not on its way out.
+fn given(rig: &Rig) -> Vec<(String, String)> {
+    let works = rig.api.values(WORK_API, "Work").into_iter();
+    let stays = works.filter(|work| work["metadata"]["deletionTimestamp"].is_null());
+    let slice = |work: Value| {
+        let manifest = &work["spec"]["workload"]["manifests"][0];
+        let cluster = work["metadata"]["namespace"].as_str()?.replace("karmada-es-", "");
+        let name = manifest["metadata"]["name"].as_str()?.to_owned();
+        (manifest["kind"] == "EndpointSlice").then_some((cluster, name))
+    };
+    let mut all: Vec<(String, String)> = stays.filter_map(slice).collect();
+    all.sort();
+    all
+}
+
+fn pairs(wanted: &[(&str, &str)]) -> Vec<(String, String)> {
+    wanted.iter().map(|(cluster, name)| ((*cluster).to_owned(), (*name).to_owned())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_77_what_providers_tell_is_in_the_consumers_whatever_happens_between() {
+    // Slices of both have one name.
+    let all = objects([
+        service(),
+        mcs(&["p", "q"], &["c", "p"]),
+        answered("p", &["web-1"]),
+        answered("q", &["web-1", "web-2"]),
+    ]);
+    let (api, writes) = bears_trouble(&all, look).await;
+    assert_eq!(writes, 5);
+    let rig = over(api).await;
+    let wanted = [("c", "p-web-1"), ("c", "q-web-1"), ("c", "q-web-2"), ("p", "q-web-1"), ("p", "q-web-2")];
+    assert_eq!(given(&rig), pairs(&wanted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_tells_no_more_goes_and_so_does_all_with_the_multi_cluster_service() {
+    let rig = gated(objects([service(), mcs(&["p"], &["c"]), answered("p", &["web-1", "web-2"])])).await;
+    look(&rig).await.unwrap();
+    assert_eq!(given(&rig), pairs(&[("c", "p-web-1"), ("c", "p-web-2")]));
+    let resource = rig.api.resource_of(WORK_API, "Work").unwrap();
+    let name = karmada_core::multi_cluster_service::question_name("shop", "web");
+    let mut question = rig.api.value(WORK_API, "Work", "karmada-es-p", &name).unwrap();
+    question["status"] = answered("p", &["web-2"])["status"].clone();
+    rig.api.update_status(&resource, question).await.unwrap();
+    rig.quiet().await;
+    look(&rig).await.unwrap();
+    assert_eq!(given(&rig), pairs(&[("c", "p-web-2")]));
+    rig.delete(MCS, &key("shop", "web")).await;
+    let rig = over(rig.api.clone()).await;
+    look(&rig).await.unwrap();
+    assert_eq!(given(&rig), []);
+}
+
+/// The two controllers together: an answer of a provider that is named no more goes with its question.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_named_no_more_leaves_nothing() {
+    let rig = gated(objects([
+        service(),
+        mcs(&["p", "q"], &["c"]),
+        answered("p", &["web-1"]),
+        answered("q", &["web-9"]),
+    ]))
+    .await;
+    look(&rig).await.unwrap();
+    let spec = mcs(&["q"], &["c"])["spec"].clone();
+    rig.edit(MCS, &key("shop", "web"), |mcs| mcs["spec"] = spec).await;
+    MultiClusterServices::new(rig.shared.clone()).reconcile(&key("shop", "web")).await.unwrap();
+    rig.quiet().await;
+    look(&rig).await.unwrap();
+    assert_eq!(given(&rig), pairs(&[("c", "q-web-9")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_dispatched_goes_with_the_service() {
+    let rig = gated(objects([service(), mcs(&["p"], &["c"]), answered("p", &["web-1"])])).await;
+    look(&rig).await.unwrap();
+    assert_eq!(given(&rig), pairs(&[("c", "p-web-1")]));
+    rig.delete(SERVICE, &key("shop", "web")).await;
+    look(&rig).await.unwrap();
+    assert_eq!(given(&rig), []);
+}

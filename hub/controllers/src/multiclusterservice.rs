@@ -1,0 +1,329 @@
+//! MultiClusterService controller: a Service that crosses clusters is placed in those that provide and those that reach it, and the agents of those that
+//! provide it are asked where it is reached there.
+//!
+//! In: MultiClusterServices, their Services and bindings, Clusters that come, go or become well. Out: marks on the Service, its binding, one Work
+//! that asks for each provider, a condition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::multi_cluster_service::MultiClusterService;
+use karmada_api::strings::{events, finalizers, labels};
+use karmada_api::work::Work;
+use karmada_api::{names, object};
+use karmada_core::belonging;
+use karmada_core::gates::Gate;
+use karmada_core::multi_cluster_service::dispatch::Dispatched;
+use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
+use serde_json::Value;
+
+use crate::events::{EventType, Reference};
+use crate::fetch::{self, kinds};
+use crate::owned_works_index::service_of;
+use crate::port::{Api, ApiError, Change, Key, Object, Propagation};
+use crate::runner::{Action, Controller, Error, Source};
+use crate::shared::{Put, Shared};
+use crate::typed::Turn;
+
+/// How long to wait for what goes or comes without telling.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What stands in a MultiClusterService where the gate is closed.
+const DISABLED: &str =
+    "nothing crosses clusters: the hub runs without --feature-gates MultiClusterService=true";
+
+/// The controller.
+pub struct MultiClusterServices {
+    shared: Arc<Shared>,
+}
+
+/// A cluster's way of taking part: whether it is there, and fit.
+fn standing(cluster: &Option<Arc<Cluster>>) -> Option<Result<(), Unfit>> {
+    cluster.as_ref().map(|cluster| core::fits(cluster))
+}
+
+/// Whether a cluster may be among those of a MultiClusterService.
+fn may_mean(service: &MultiClusterService, cluster: &str) -> bool {
+    let spec = &service.spec;
+    [&spec.provider_clusters, &spec.consumer_clusters]
+        .into_iter()
+        .any(|side| side.is_empty() || side.iter().any(|one| one.name == cluster))
+}
+
+/// Wakes the MultiClusterServices that may mean a cluster which came, went, or takes part otherwise now.
+pub(crate) fn clusters(shared: &Shared) -> Source<Key> {
+    let services = shared.multi_cluster_services.clone();
+    shared.clusters.wakes(move |turn: &Turn<Cluster>| {
+        if standing(&turn.before) == standing(&turn.now) {
+            return Vec::new();
+        }
+        let all = services.everywhere().into_iter();
+        all.filter(|(_, service)| may_mean(service, &turn.key.name)).map(|(key, _)| key).collect()
+    })
+}
+
+/// Wakes the MultiClusterService of a Service that came, changed or went.
+pub(crate) fn templates(shared: &Shared) -> Source<Key> {
+    let services = shared.multi_cluster_services.clone();
+    let of = move |change: &Change| {
+        let (Change::Applied(template) | Change::Deleted(template)) = change;
+        let at = &template.key;
+        services.get(&at.namespace, &at.name).map(|_| at.clone()).into_iter().collect()
+    };
+    Source::new("v1", "Service", of).but_status()
+}
+
+/// The MultiClusterService of a Work that goes, or went.
+pub(crate) fn of_leaving(change: &Change) -> Option<Key> {
+    match change {
+        Change::Deleted(work) => service_of(work),
+        Change::Applied(work) => service_of(work).filter(|_| work.deleting),
+    }
+}
+
+/// The MultiClusterService of a binding that one made.
+fn of_binding(binding: &Object) -> Option<Key> {
+    let by = binding.labels.get(labels::BINDING_MANAGED_BY).map(String::as_str);
+    let name =
+        binding.key.name.strip_suffix("-service").filter(|_| by == Some(labels::BY_MULTI_CLUSTER_SERVICE))?;
+    Some(Key { namespace: binding.key.namespace.clone(), name: name.into() })
+}
+
+fn about(service: &MultiClusterService) -> Reference {
+    Reference {
+        api_version: API.to_owned(),
+        kind: "MultiClusterService".to_owned(),
+        namespace: service.namespace().to_owned(),
+        name: service.name().to_owned(),
+        uid: service.metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+impl MultiClusterServices {
+    /// A controller.
+    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new(MultiClusterServices { shared })
+    }
+
+    /// What wakes this controller: a MultiClusterService; the Service and the binding of one; a Work of it that goes; a Cluster that may be one of its.
+    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+        let bindings = Source::new("work.karmada.io/v1alpha2", "ResourceBinding", |change| {
+            let (Change::Applied(binding) | Change::Deleted(binding)) = change;
+            of_binding(binding).into_iter().collect()
+        });
+        let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
+            of_leaving(change).into_iter().collect()
+        });
+        let own = Source::own(API, "MultiClusterService").but_status();
+        vec![own, templates(shared), bindings.but_status(), works.but_status(), clusters(shared)]
+    }
+
+    fn api(&self) -> &dyn Api {
+        &*self.shared.api
+    }
+
+    /// The Works that ask providers, by cluster.
+    async fn questions(&self, key: &Key) -> Result<BTreeMap<String, Arc<Object>>, Error> {
+        let resource = kinds::works(self.api())?;
+        let name = core::question_name(&key.namespace, &key.name);
+        let mut held = BTreeMap::new();
+        for at in self.shared.service_works.of(key).iter().filter(|at| at.name.starts_with(&*name)) {
+            let Some(found) = fetch::object(self.api(), &resource, &at.namespace, &at.name).await? else {
+                continue;
+            };
+            let cluster = names::cluster_of_execution_namespace(&at.namespace);
+            if let (Some(cluster), None) = (cluster, Dispatched::of(&found.parse::<Work>()?)) {
+                held.insert(cluster.to_owned(), found);
+            }
+        }
+        Ok(held)
+    }
+
+    async fn remove(&self, work: &Object) -> Result<(), Error> {
+        if work.deleting {
+            return Ok(());
+        }
+        let resource = kinds::works(self.api())?;
+        match self.api().delete(&resource, &work.key, &work.uid, Propagation::Background).await {
+            Ok(()) | Err(ApiError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Asks the providers, and nobody else. False where one cannot be asked yet.
+    async fn ask(&self, key: &Key, service: &MultiClusterService) -> Result<bool, Error> {
+        let held = self.questions(key).await?;
+        let clusters = self.shared.clusters.all("");
+        let plan = core::questions(service, &clusters, held.keys().map(String::as_str));
+        for cluster in &plan.remove {
+            if let Some(work) = held.get(cluster) {
+                self.remove(work).await?;
+            }
+        }
+        let mut all = true;
+        for work in &plan.put {
+            match self.shared.put_work(work).await {
+                Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
+                Err(Error::Api(ApiError::NotFound(_))) => all = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The Service of a MultiClusterService, where it is there.
+    async fn template(&self, key: &Key) -> Result<Option<Value>, Error> {
+        let resource = kinds::services(self.api())?;
+        let found: Option<Value> = fetch::get(self.api(), &resource, &key.namespace, &key.name).await?;
+        Ok(found.filter(|found| !object::deleting(found)))
+    }
+
+    /// Places the Service in the clusters of both sides. False where a binding of an earlier Service is to go first.
+    async fn place(&self, service: &MultiClusterService, template: Value) -> Result<bool, Error> {
+        let template = match core::claimed(&template, service) {
+            Some(wanted) => self.api().update(&kinds::services(self.api())?, wanted).await?.value()?,
+            None => template,
+        };
+        let resource = kinds::bindings(self.api(), service.namespace())?;
+        let name = core::binding_name(service);
+        let existing: Option<ResourceBinding> =
+            fetch::get(self.api(), &resource, service.namespace(), &name).await?;
+        let is_anothers = |existing: &ResourceBinding| {
+            existing.metadata.deletion_timestamp.is_some() || belonging::is_of_another(existing, &template)
+        };
+        if existing.as_ref().is_some_and(is_anothers) {
+            return Ok(false);
+        }
+        let clusters = self.shared.clusters.all("");
+        let both = Sides::of(service, &clusters).both();
+        if let Some(wanted) = core::binding(service, &template, &both, existing.as_ref()) {
+            let wanted = fetch::to_value(&wanted)?;
+            match existing {
+                Some(_) => self.api().update(&resource, wanted).await?,
+                None => self.api().create(&resource, wanted).await?,
+            };
+        }
+        Ok(true)
+    }
+
+    async fn expose(
+        &self,
+        key: &Key,
+        service: &MultiClusterService,
+    ) -> Result<(bool, Result<(), String>), Error> {
+        let clusters = self.shared.clusters.all("");
+        for (reason, words) in core::complaints(service, &clusters) {
+            self.shared.recorder.record(&about(service), EventType::Warning, reason, &words);
+        }
+        let asked = self.ask(key, service).await?;
+        match self.template(key).await? {
+            Some(template) => Ok((self.place(service, template).await? && asked, Ok(()))),
+            None => Ok((asked, Err(core::not_found(service.name())))),
+        }
+    }
+
+    /// Takes back what the MultiClusterService said. The Service and its binding stay as they are, and policies may have them.
+    async fn retract(&self, key: &Key, service: &MultiClusterService) -> Result<(), Error> {
+        self.ask(key, service).await?;
+        let binding = Key { namespace: key.namespace.clone(), name: core::binding_name(service).into() };
+        for (resource, at) in
+            [(kinds::bindings(self.api(), &key.namespace)?, &binding), (kinds::services(self.api())?, key)]
+        {
+            let found: Option<Value> = fetch::get(self.api(), &resource, &at.namespace, &at.name).await?;
+            if let Some(wanted) = found.as_ref().and_then(|found| core::released(found, service)) {
+                self.api().update(&resource, wanted).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The finalizer is there, or is not.
+    async fn hold(&self, service: Value, held: bool) -> Result<Value, Error> {
+        let mut wanted = service;
+        let changed = if held {
+            object::add_finalizer(&mut wanted, finalizers::MULTI_CLUSTER_SERVICE)
+        } else {
+            object::remove_finalizer(&mut wanted, finalizers::MULTI_CLUSTER_SERVICE)
+        };
+        if !changed {
+            return Ok(wanted);
+        }
+        let resource = kinds::multi_cluster_services(self.api())?;
+        Ok(self.api().update(&resource, wanted).await?.value()?)
+    }
+
+    async fn tell(&self, found: Value, came: Result<(), &str>) -> Result<(), Error> {
+        let mut service = read(&found)?;
+        let Some(conditions) = core::conditions(&service, came, (self.shared.clock)()) else { return Ok(()) };
+        let (kind, reason, words) = match came {
+            Ok(()) => (EventType::Normal, events::SYNC_SERVICE_SUCCEED, "the Service is placed"),
+            Err(why) => (EventType::Warning, events::SYNC_SERVICE_FAILED, why),
+        };
+        self.shared.recorder.record(&about(&service), kind, reason, words);
+        service.status.conditions = conditions;
+        let mut wanted = found;
+        object::root(&mut wanted).insert("status".to_owned(), fetch::to_value(&service.status)?);
+        self.api().update_status(&kinds::multi_cluster_services(self.api())?, wanted).await?;
+        Ok(())
+    }
+
+    async fn sync(&self, key: &Key, found: Value) -> Result<Action, Error> {
+        let service = read(&found)?;
+        if !core::is_exposed(&service) {
+            self.retract(key, &service).await?;
+            let found = self.hold(found, false).await?;
+            if !service.deleting() {
+                self.tell(found, Ok(())).await?;
+            }
+            return Ok(Action::Done);
+        }
+        if !self.shared.gates.enabled(Gate::MultiClusterService) {
+            return self.tell(found, Err(DISABLED)).await.map(|()| Action::Done);
+        }
+        let found = self.hold(found, true).await?;
+        let exposed = self.expose(key, &read(&found)?).await;
+        let (done, came) = match exposed {
+            Ok(exposed) => exposed,
+            Err(error @ Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_))) => return Err(error),
+            Err(error) => {
+                self.tell(found, Err(&error.to_string())).await?;
+                return Err(error);
+            }
+        };
+        self.tell(found, came.as_ref().copied().map_err(String::as_str)).await?;
+        Ok(if done { Action::Done } else { Action::RequeueAfter(WAIT) })
+    }
+}
+
+fn read(found: &Value) -> Result<MultiClusterService, Error> {
+    serde_json::from_value(found.clone()).map_err(|error| Error::Other(error.to_string()))
+}
+
+#[async_trait::async_trait]
+impl Controller for MultiClusterServices {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "multiclusterservice-controller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let resource = kinds::multi_cluster_services(self.api())?;
+        let found: Option<Value> = fetch::get(self.api(), &resource, &key.namespace, &key.name).await?;
+        match found {
+            Some(found) => self.sync(key, found).await,
+            None => {
+                for work in self.questions(key).await?.values() {
+                    self.remove(work).await?;
+                }
+                Ok(Action::Done)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,173 @@
+//! Services over clusters, over the port in memory.
+
+use karmada_core::gates::FeatureGates;
+use serde_json::json;
+
+use super::*;
+use crate::port::fake::FakeApi;
+use crate::rig::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
+
+pub(crate) const MCS: (&str, &str) = (API, "MultiClusterService");
+pub(crate) const SERVICE: (&str, &str) = ("v1", "Service");
+
+pub(crate) fn mcs(providers: &[&str], consumers: &[&str]) -> Value {
+    let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
+    json!({"apiVersion": API, "kind": "MultiClusterService",
+        "metadata": {"name": "web", "namespace": "shop", "generation": 1, "labels": {"multiclusterservice.karmada.io/permanent-id": "id"}},
+        "spec": {"types": ["CrossCluster"], "providerClusters": named(providers), "consumerClusters": named(consumers)}})
+}
+
+pub(crate) fn service() -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop", "uid": "t",
+        "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}}, "spec": {"ports": [{"port": 80}]}})
+}
+
+/// A cluster that is ready and serves EndpointSlices.
+pub(crate) fn cluster(name: &str) -> [Value; 2] {
+    let [mut cluster, namespace] = rig::cluster(name, &json!({}));
+    cluster["status"]["apiEnablements"] = json!([{"groupVersion": "discovery.k8s.io/v1", "resources": [{"name": "endpointslices", "kind": "EndpointSlice"}]}]);
+    [cluster, namespace]
+}
+
+pub(crate) fn objects(more: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    ["p", "q", "c"].into_iter().flat_map(cluster).chain([namespace]).chain(more).collect()
+}
+
+pub(crate) fn gates() -> FeatureGates {
+    FeatureGates::default().with(Gate::MultiClusterService)
+}
+
+pub(crate) async fn gated(objects: Vec<Value>) -> Rig {
+    let api = Arc::new(FakeApi::default());
+    api.seed_all(objects);
+    over(api).await
+}
+
+pub(crate) async fn over(api: Arc<FakeApi>) -> Rig {
+    Rig::started(api, "2026-05-01T12:00:00Z", gates()).await
+}
+
+async fn look(rig: &Rig) -> Result<Action, Error> {
+    MultiClusterServices::new(rig.shared.clone()).reconcile(&key("shop", "web")).await
+}
+
+/// The clusters that are asked.
+fn asked(rig: &Rig) -> Vec<String> {
+    let works = rig.api.values(WORK_API, "Work").into_iter();
+    let stays = works.filter(|work| work["metadata"]["deletionTimestamp"].is_null());
+    stays.map(|work| work["metadata"]["namespace"].as_str().unwrap().replace("karmada-es-", "")).collect()
+}
+
+fn condition(rig: &Rig) -> (Value, Value) {
+    let found = rig.api.value(MCS.0, MCS.1, "shop", "web").unwrap();
+    let condition = &found["status"]["conditions"][0];
+    (condition["status"].clone(), condition["message"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn statement_77_a_service_is_placed_on_both_sides_and_its_providers_are_asked_whatever_happens_between()
+{
+    let all = objects([mcs(&["p"], &["c"]), service()]);
+    let (api, writes) = bears_trouble(&all, async |rig| {
+        let rig = over(rig.api.clone()).await;
+        look(&rig).await
+    })
+    .await;
+    assert_eq!(writes, 5, "finalizer, question, Service, binding, status");
+    let work = &api.values(WORK_API, "Work")[0];
+    assert_eq!(work["metadata"]["namespace"], "karmada-es-p");
+    assert_eq!(work["spec"]["suspendDispatching"], true);
+    let binding = api.value(BINDING_API, "ResourceBinding", "shop", "web-service").unwrap();
+    assert_eq!(binding["spec"]["placement"]["clusterAffinity"]["clusterNames"], json!(["c", "p"]));
+    let labels = api.value("v1", "Service", "shop", "web").unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels["resourcetemplate.karmada.io/claimed-by"], "MultiClusterService");
+    assert!(labels["propagationpolicy.karmada.io/permanent-id"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn providers_that_are_named_no_more_are_asked_no_more_and_a_missing_service_is_waited_for() {
+    let rig = gated(objects([mcs(&["p"], &["c"])])).await;
+    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    assert_eq!(
+        (asked(&rig), condition(&rig)),
+        (vec!["p".to_owned()], ("False".into(), "services \"web\" not found".into()))
+    );
+    rig.api.seed(service());
+    let spec = mcs(&[], &["c"])["spec"].clone();
+    rig.edit(MCS, &key("shop", "web"), |mcs| mcs["spec"] = spec).await;
+    look(&rig).await.unwrap();
+    assert_eq!(
+        (asked(&rig), condition(&rig).0),
+        (["c", "p", "q"].map(str::to_owned).to_vec(), "True".into())
+    );
+    let spec = mcs(&["q"], &["c"])["spec"].clone();
+    rig.edit(MCS, &key("shop", "web"), |mcs| mcs["spec"] = spec).await;
+    look(&rig).await.unwrap();
+    assert_eq!(asked(&rig), ["q"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_lets_go_of_its_service_and_asks_nobody() {
+    let rig = gated(objects([mcs(&["p"], &["c"]), service()])).await;
+    look(&rig).await.unwrap();
+    rig.delete(MCS, &key("shop", "web")).await;
+    look(&rig).await.unwrap();
+    rig.quiet().await;
+    assert!(rig.api.value(MCS.0, MCS.1, "shop", "web").is_none());
+    assert_eq!(asked(&rig), Vec::<String>::new());
+    let left = rig.api.value(SERVICE.0, SERVICE.1, "shop", "web").unwrap();
+    assert!(left["metadata"]["labels"]["resourcetemplate.karmada.io/claimed-by"].is_null(), "{left}");
+    let binding = rig.api.value(BINDING_API, "ResourceBinding", "shop", "web-service").unwrap();
+    assert!(binding["metadata"]["labels"]["binding.karmada.io/managed-by"].is_null(), "it stays where it is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_gate_is_closed_nothing_is_made_and_the_object_says_so() {
+    let rig = Rig::new(objects([mcs(&["p"], &["c"]), service()])).await;
+    look(&rig).await.unwrap();
+    assert_eq!((asked(&rig), condition(&rig)), (Vec::new(), ("False".into(), DISABLED.into())));
+    let revision = rig.api.revision();
+    look(&rig).await.unwrap();
+    assert_eq!(rig.api.revision(), revision);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_of_an_earlier_service_goes_first() {
+    let rig = gated(objects([mcs(&["p"], &["c"]), service()])).await;
+    look(&rig).await.unwrap();
+    rig.delete(SERVICE, &key("shop", "web")).await;
+    let mut newer = service();
+    newer["metadata"]["uid"] = json!("newer");
+    rig.api.seed(newer);
+    rig.quiet().await;
+    assert_eq!(look(&rig).await.unwrap(), Action::RequeueAfter(WAIT));
+    rig.remove((BINDING_API, "ResourceBinding"), &key("shop", "web-service")).await;
+    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    let binding = rig.api.value(BINDING_API, "ResourceBinding", "shop", "web-service").unwrap();
+    assert_eq!(binding["spec"]["resource"]["uid"], "newer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_its_execution_namespace_yet_is_asked_later() {
+    let rig = gated(objects([mcs(&["p"], &["c"]), service()])).await;
+    rig.api.refuse("create", "Work", ApiError::NotFound("no such namespace".into()));
+    assert_eq!(look(&rig).await.unwrap(), Action::RequeueAfter(WAIT));
+    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    assert_eq!(asked(&rig), ["p"]);
+}
+
+/// Reports of a cluster that change nothing for Services wake nobody.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_wakes_those_that_may_mean_it_once_it_takes_part_otherwise() {
+    let rig = gated(objects([mcs(&["p"], &["c"])])).await;
+    let service: MultiClusterService = serde_json::from_value(mcs(&["p"], &["c"])).unwrap();
+    assert!(may_mean(&service, "p") && may_mean(&service, "c") && !may_mean(&service, "q"));
+    let before = rig.shared.clusters.get("", "p");
+    rig.edit((CLUSTER_API, "Cluster"), &key("", "p"), |cluster| {
+        cluster["metadata"]["labels"] = json!({"a": "b"});
+    })
+    .await;
+    assert_eq!(standing(&before), standing(&rig.shared.clusters.get("", "p")));
+    assert_ne!(standing(&before), standing(&None));
+}

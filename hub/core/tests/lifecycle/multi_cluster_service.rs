@@ -1,0 +1,250 @@
+//! Services over clusters: the recorded cases, and what differs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::multi_cluster_service::{MemberSlice, MultiClusterService, ServiceEndpoints};
+use karmada_api::object;
+use karmada_api::work::Work;
+use karmada_core::multi_cluster_service::dispatch::{self, Dispatched};
+use karmada_core::multi_cluster_service::{self as service, Sides};
+use serde_json::{Value, json};
+
+use crate::recorded::{self, Differences, Verdict, compare};
+use crate::{time, without_nulls};
+
+const DIFFERENCES: Differences = &[];
+
+fn read(value: &Value) -> MultiClusterService {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// A cluster as it is recorded.
+fn cluster(case: &Value) -> Arc<Cluster> {
+    let serves = json!([{"groupVersion": "discovery.k8s.io/v1", "resources": [{"name": "endpointslices", "kind": "EndpointSlice"}]}]);
+    let conditions = json!([{"type": "Ready", "status": case["ready"], "reason": "", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let enablements = if case["endpointSliceAPI"] == true { serves } else { json!([]) };
+    let value = json!({"metadata": {"name": case["name"]}, "spec": {"syncMode": "Pull"},
+        "status": {"conditions": if case["ready"] == "" { json!([]) } else { conditions }, "apiEnablements": enablements}});
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+fn clusters(case: &Value) -> Vec<Arc<Cluster>> {
+    case["clusters"].as_array().unwrap().iter().map(cluster).collect()
+}
+
+/// A Work as it was recorded: typed objects had lost their kind, and the versions of one API write an absent map as null.
+fn work(value: &Value) -> Value {
+    let mut value = without_nulls(value.clone());
+    let manifest = &mut value["spec"]["workload"]["manifests"][0];
+    if manifest["kind"].is_null() {
+        manifest["apiVersion"] = json!("networking.karmada.io/v1alpha1");
+        manifest["kind"] = json!("MultiClusterService");
+    }
+    value
+}
+
+fn written(work: &Work) -> Value {
+    let mut value = serde_json::to_value(work).unwrap();
+    value.as_object_mut().unwrap().retain(|field, _| ["metadata", "spec"].contains(&field.as_str()));
+    without_nulls(value)
+}
+
+fn works<'a>(all: impl IntoIterator<Item = &'a Work>) -> Value {
+    let mut all: Vec<Value> = all.into_iter().map(written).collect();
+    all.sort_by_key(|work| work["metadata"]["namespace"].to_string());
+    json!(all)
+}
+
+fn marks(object: &Value) -> Value {
+    let of = |field: &str| match &object["metadata"][field] {
+        Value::Object(map) if map.is_empty() => Value::Null,
+        map => map.clone(),
+    };
+    json!({"labels": of("labels"), "annotations": of("annotations")})
+}
+
+fn placed(case: &Value) -> Verdict {
+    let (mcs, all) = (read(&case["multiClusterService"]), clusters(case));
+    let is_exposed = service::is_exposed(&mcs);
+    let asked = service::questions(&mcs, &all, []);
+    let template = case.get("service").map(|found| without_nulls(found.clone()));
+    let before: Option<ResourceBinding> =
+        case.get("bindingBefore").map(|found| serde_json::from_value(found.clone()).unwrap());
+    let (after, binding) = match &template {
+        None => (None, None),
+        Some(found) if is_exposed => {
+            let claimed = service::claimed(found, &mcs).unwrap_or_else(|| found.clone());
+            let both = Sides::of(&mcs, &all).both();
+            let binding = service::binding(&mcs, &claimed, &both, before.as_ref()).or(before);
+            (Some(claimed), binding.map(|binding| serde_json::to_value(binding).unwrap()))
+        }
+        Some(found) => {
+            let released = service::released(found, &mcs).unwrap_or_else(|| found.clone());
+            let binding = before.map(|binding| serde_json::to_value(binding).unwrap());
+            (Some(released), binding.map(|binding| service::released(&binding, &mcs).unwrap_or(binding)))
+        }
+    };
+    let came = match &after {
+        None => Err(service::not_found(mcs.name())),
+        Some(_) => Ok(()),
+    };
+    let now = time(&json!("2026-05-01T12:00:00Z"));
+    let conditions = service::conditions(&mcs, came.as_ref().copied().map_err(String::as_str), now).unwrap();
+    let told = json!([{"type": conditions[0].type_, "status": conditions[0].status, "reason": conditions[0].reason, "message": conditions[0].message}]);
+    let bare = |binding: Value| {
+        let mut binding = without_nulls(binding);
+        let all = binding.as_object_mut().unwrap();
+        all.retain(|field, _| ["metadata", "spec"].contains(&field.as_str()));
+        for field in ["labels", "annotations"] {
+            if binding["metadata"][field].as_object().is_some_and(serde_json::Map::is_empty) {
+                binding["metadata"].as_object_mut().unwrap().remove(field);
+            }
+        }
+        binding
+    };
+    let wanted_works: Vec<Value> = case["works"].as_array().into_iter().flatten().map(work).collect();
+    let wanted = json!({"works": wanted_works, "bindings": without_nulls(case["bindings"].clone()), "conditions": case["conditions"],
+        "after": case.get("serviceAfter").map(|after| json!({"labels": after["labels"], "annotations": after["annotations"]}))});
+    let got = json!({"works": works(&asked.put), "bindings": binding.into_iter().map(bare).collect::<Vec<_>>(), "conditions": told,
+        "after": after.as_ref().map(marks)});
+    compare(&wanted, &got)
+}
+
+fn dispatched(case: &Value) -> Verdict {
+    let (mcs, all) = (read(&case["multiClusterService"]), clusters(case));
+    let source = &case["work"];
+    let provider = source["metadata"]["namespace"].as_str().unwrap().trim_start_matches("karmada-es-");
+    let slice = &source["spec"]["workload"]["manifests"][0];
+    let list = |field: &str| slice[field].as_array().cloned().unwrap_or_default();
+    let told = MemberSlice {
+        name: object::name(slice).to_owned(),
+        address_type: slice["addressType"].as_str().unwrap().to_owned(),
+        endpoints: list("endpoints"),
+        ports: list("ports"),
+    };
+    let endpoints = ServiceEndpoints { endpoint_slices: vec![told], unlisted: 0 };
+    let plan = dispatch::plan(&mcs, &all, &[(provider.to_owned(), endpoints)].into(), &BTreeSet::new());
+    // The name of the provider's Work was given; here the name of the slice makes one.
+    let name = source["metadata"]["name"].as_str().unwrap();
+    let renamed = plan.put.iter().map(|work| karmada_core::work_name::renamed(work, name));
+    let renamed: Vec<Work> = renamed.collect();
+    let wanted: Vec<Value> = case["works"].as_array().into_iter().flatten().map(work).collect();
+    compare(&json!(wanted), &works(&renamed))
+}
+
+#[test]
+fn recorded_multi_cluster_services() {
+    recorded::run("mcs.json", DIFFERENCES, |case| match case["kind"].as_str().unwrap() {
+        "service" => placed(case),
+        "dispatch" => dispatched(case),
+        _ => Verdict::Skip,
+    });
+}
+
+fn fit(name: &str) -> Arc<Cluster> {
+    cluster(&json!({"name": name, "ready": "True", "endpointSliceAPI": true}))
+}
+
+fn mcs(providers: &[&str], consumers: &[&str]) -> MultiClusterService {
+    let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
+    read(
+        &json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u", "labels": {"multiclusterservice.karmada.io/permanent-id": "id"}},
+        "spec": {"types": ["CrossCluster"], "providerClusters": named(providers), "consumerClusters": named(consumers)}}),
+    )
+}
+
+fn told(names: &[&str]) -> ServiceEndpoints {
+    let slice = |name: &&str| MemberSlice {
+        name: (*name).to_owned(),
+        address_type: "IPv4".to_owned(),
+        ..MemberSlice::default()
+    };
+    ServiceEndpoints { endpoint_slices: names.iter().map(slice).collect(), unlisted: 0 }
+}
+
+fn one(consumer: &str, provider: &str, slice: &str) -> Dispatched {
+    let [consumer, provider, slice] = [consumer, provider, slice].map(str::to_owned);
+    Dispatched { consumer, provider, slice }
+}
+
+#[test]
+fn what_a_provider_has_no_more_goes_and_what_it_does_not_tell_stays() {
+    let all = [fit("p"), fit("q"), fit("c")];
+    let held: BTreeSet<Dispatched> =
+        [one("c", "p", "p-old"), one("c", "q", "q-old"), one("c", "x", "x-old"), one("p", "q", "q-old")]
+            .into();
+    let plan =
+        dispatch::plan(&mcs(&["p", "q"], &["c"]), &all, &[("p".to_owned(), told(&["new"]))].into(), &held);
+    assert_eq!(plan.put.iter().filter_map(Dispatched::of).collect::<Vec<_>>(), [one("c", "p", "p-new")]);
+    let gone = [one("c", "p", "p-old"), one("c", "x", "x-old"), one("p", "q", "q-old")];
+    assert_eq!(plan.remove, gone.into(), "q told nothing yet; x is no provider, p no consumer");
+    let ended =
+        read(&json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"types": ["LoadBalancer"]}}));
+    assert_eq!(dispatch::plan(&ended, &all, &BTreeMap::new(), &held).remove, held);
+}
+
+#[test]
+fn a_cluster_that_is_not_well_keeps_what_it_has_and_one_that_leaves_takes_its_own_along() {
+    let mut leaving = (*fit("p")).clone();
+    leaving.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let unwell = cluster(&json!({"name": "c", "ready": "False", "endpointSliceAPI": true}));
+    let held: BTreeSet<Dispatched> = [one("c", "p", "p-a"), one("c", "q", "q-a")].into();
+    let answers = [("p".to_owned(), told(&["a"])), ("q".to_owned(), told(&["a", "b"]))].into();
+    let all = [unwell, Arc::new(leaving), fit("q")];
+    let plan = dispatch::plan(&mcs(&[], &["c"]), &all, &answers, &held);
+    assert!(plan.put.is_empty(), "it is given more once it is well");
+    assert_eq!(plan.remove, [one("c", "p", "p-a")].into());
+}
+
+#[test]
+fn what_a_site_tells_makes_no_other_objects_and_no_more_than_there_is_room_for() {
+    let names: Vec<String> = (0..500).map(|at| format!("web-{at}")).collect();
+    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let long = "a".repeat(300);
+    names.splice(0..0, ["../secrets", "Web", "", "a b", &long, "web-1"]);
+    let all = [fit("p"), fit("c")];
+    let plan = dispatch::plan(
+        &mcs(&["p"], &["c"]),
+        &all,
+        &[("p".to_owned(), told(&names))].into(),
+        &BTreeSet::new(),
+    );
+    let made: BTreeSet<Dispatched> = plan.put.iter().filter_map(Dispatched::of).collect();
+    assert_eq!((plan.put.len(), made.len()), (100, 100));
+    assert!(made.iter().all(|one| one.slice.starts_with("p-web-")));
+    let mut odd = told(&["a"]);
+    odd.endpoint_slices[0].address_type = "Magic".to_owned();
+    let plan = dispatch::plan(&mcs(&["p"], &["c"]), &all, &[("p".to_owned(), odd)].into(), &BTreeSet::new());
+    assert!(plan.put.is_empty());
+}
+
+#[test]
+fn clusters_that_are_not_there_or_too_old_are_complained_of() {
+    let old = cluster(&json!({"name": "old", "ready": "True", "endpointSliceAPI": false}));
+    let complaints = service::complaints(&mcs(&["old", "gone"], &["c", "gone"]), &[old, fit("c")]);
+    let reasons: Vec<(&str, bool)> =
+        complaints.iter().map(|(reason, words)| (*reason, words.contains("provider"))).collect();
+    assert_eq!(reasons, [("ClusterNotFound", true), ("APIIncompatible", true), ("ClusterNotFound", false)]);
+    assert!(service::complaints(&mcs(&[], &[]), &[fit("c")]).is_empty());
+}
+
+#[test]
+fn a_binding_that_a_policy_had_is_taken_over_and_stays_where_it_is() {
+    let template = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop", "uid": "t"}});
+    let existing: ResourceBinding = serde_json::from_value(json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "web-service", "namespace": "shop", "labels": {"propagationpolicy.karmada.io/permanent-id": "p", "resourcebinding.karmada.io/permanent-id": "b"},
+            "annotations": {"propagationpolicy.karmada.io/name": "p"}, "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "t", "controller": true}]},
+        "spec": {"resource": {"apiVersion": "v1", "kind": "Service", "namespace": "shop", "name": "web", "uid": "t", "resourceVersion": "7"},
+            "propagateDeps": true, "clusters": [{"name": "p"}]}}))
+    .unwrap();
+    let both: BTreeSet<&str> = ["c", "p"].into();
+    let taken = service::binding(&mcs(&["p"], &["c"]), &template, &both, Some(&existing)).unwrap();
+    let labels = taken.metadata.labels.clone().unwrap();
+    assert_eq!(labels.get("resourcebinding.karmada.io/permanent-id").map(String::as_str), Some("b"));
+    assert!(!labels.contains_key("propagationpolicy.karmada.io/permanent-id") && !taken.spec.propagate_deps);
+    assert_eq!((taken.spec.clusters.len(), taken.metadata.owner_references.as_ref().unwrap().len()), (1, 1));
+    assert_eq!(service::binding(&mcs(&["p"], &["c"]), &template, &both, Some(&taken)), None, "it is so");
+}
