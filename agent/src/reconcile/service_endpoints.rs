@@ -47,16 +47,11 @@ pub(super) fn asked_for(manifests: &[Value]) -> Option<Service> {
 }
 
 /// Which Works ask for which Services, and what is known of these.
+#[derive(Default)]
 pub(super) struct Asked {
     by_key: BTreeMap<String, Service>,
     known: BTreeMap<Service, ServiceEndpoints>,
     services: watch::Sender<BTreeSet<Service>>,
-}
-
-impl Default for Asked {
-    fn default() -> Self {
-        Self { by_key: BTreeMap::new(), known: BTreeMap::new(), services: watch::Sender::default() }
-    }
 }
 
 impl Asked {

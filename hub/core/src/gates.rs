@@ -76,7 +76,7 @@ const ROWS: [Row; 17] = [
 ];
 
 /// The gates that this hub looks at. Who acts on a further one enters it here.
-const ACTED_ON: [Gate; 9] = [
+const ACTED_ON: [Gate; 10] = [
     Gate::Failover,
     Gate::GracefulEviction,
     Gate::PropagateDeps,

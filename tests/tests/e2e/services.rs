@@ -57,7 +57,7 @@ fn await_addresses(consumer: &Api, wanted: &[&str]) -> Value {
 fn site(line: &Line, name: &str) -> (Member, Agent) {
     let member = Member::start(MemberOptions::bare(name));
     let register = RegisterCommand::make(&line.hub, &[]);
-    let token_file = line.folder.join(&format!("{name}-token"));
+    let token_file = line.folder.join(format!("{name}-token"));
     std::fs::write(&token_file, &register.token).unwrap();
     let agent = Agent::start(AgentOptions {
         hub: register.hub,

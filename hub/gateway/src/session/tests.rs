@@ -460,7 +460,7 @@ fn orders_are_obeyed() {
         ]
     );
     let mut session = open(0, Some(1), plenty());
-    session.control(Control::Close(crate::cloned_identity::clone()), secs(1));
+    session.control(Control::Close(crate::cloned_identity::close_for_clone()), secs(1));
     assert_eq!(sent(&mut session), ["close CLONE"]);
     assert!(session.finished());
 }
