@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use karmada_api::multi_cluster_service::{MemberSlice, ServiceEndpoints};
 use karmada_api::object;
-use karmada_api::strings::labels;
+use karmada_api::strings::{annotations, labels};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -287,10 +287,11 @@ impl Slices {
     }
 }
 
-/// What is told of an EndpointSlice; nothing of one that came from elsewhere, by the hub or by who mirrors it.
+/// What is told of an EndpointSlice; nothing of one that came from elsewhere, by the hub or by who mirrors it. That it has our label says nothing:
+/// Kubernetes gives the slices that it makes the labels of their Service, which the hub brought.
 fn told_of(slice: &Value) -> Option<MemberSlice> {
     let by = object::label(slice, labels::SLICE_MANAGED_BY);
-    let is_brought = object::label(slice, labels::MANAGED) == Some(labels::MANAGED_VALUE)
+    let is_brought = object::annotation(slice, annotations::PROVISION_CLUSTER).is_some()
         || [Some(labels::SLICE_DISPATCHED), Some(labels::SLICE_IMPORTED)].contains(&by);
     if is_brought || object::deleting(slice) {
         return None;

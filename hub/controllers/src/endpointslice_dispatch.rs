@@ -3,27 +3,34 @@
 //! In: MultiClusterServices and their Services, the Works by which providers are asked with the answers in their status, Clusters that come, go or become well. Out: one
 //! Work for each EndpointSlice and consumer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use karmada_api::binding::ResourceBinding;
 use karmada_api::multi_cluster_service::{MultiClusterService, ServiceEndpoints};
 use karmada_api::names;
 use karmada_api::strings::{events, labels};
 use karmada_api::work::Work;
-use karmada_core::multi_cluster_service::API;
+use karmada_core::gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, Plan};
+use karmada_core::multi_cluster_service::{API, is_exposed, kept_out};
+use karmada_core::skip::SkipRules;
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::multiclusterservice::{clusters, of_leaving, templates};
+use crate::multiclusterservice::{bindings, clusters, of_leaving, templates};
 use crate::owned_works_index::service_of;
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::{Put, Shared};
 
-/// Answers of several providers mostly come together.
-const SETTLES: Duration = Duration::from_millis(100);
+/// Answers of several providers mostly come together, and one that changes all the time is written to every consumer no more often.
+const SETTLES: Duration = Duration::from_secs(1);
+
+/// Works that are written at once.
+const WRITES_AT_ONCE: usize = 8;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -55,7 +62,7 @@ impl EndpointSliceDispatch {
             key.into_iter().collect()
         });
         let own = Source::own(API, "MultiClusterService").but_status();
-        vec![own, templates(shared), works.settling(SETTLES), clusters(shared)]
+        vec![own, templates(shared), bindings(), works.settling(SETTLES), clusters(shared)]
     }
 
     async fn found(&self, key: &Key) -> Result<Found, Error> {
@@ -88,15 +95,28 @@ impl EndpointSliceDispatch {
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut all = true;
-        for work in &plan.put {
-            match self.shared.put_work(work).await {
+        let writes = plan.put.iter().map(|work| self.shared.put_work(work));
+        let mut writes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
+        let (mut all, mut failed) = (true, None);
+        // One that cannot be written keeps no other from its cluster.
+        while let Some(came) = writes.next().await {
+            match came {
                 Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                Err(error) => return Err(error),
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
-        Ok(all)
+        failed.map_or(Ok(all), Err)
+    }
+
+    /// The clusters that the Service itself is placed in: without it, they would reach through another of its name.
+    async fn placed(&self, key: &Key) -> Result<BTreeSet<String>, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let resource = kinds::bindings(api, &key.namespace)?;
+        let name = names::binding_name("Service", &key.name);
+        let binding: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &name).await?;
+        let targets = binding.into_iter().flat_map(|binding| binding.spec.clusters);
+        Ok(targets.map(|target| target.name).collect())
     }
 }
 
@@ -116,12 +136,26 @@ impl Controller for EndpointSliceDispatch {
         let Found { told, held } = self.found(key).await?;
         let there = held.keys().cloned().collect();
         let template = fetch::object(api, &kinds::services(api)?, &key.namespace, &key.name).await?;
-        let is_placed = template.is_some_and(|template| !template.deleting);
-        let plan = match &service {
-            Some(service) if is_placed => {
-                dispatch::plan(service, &self.shared.clusters.all(""), &told, &there)
+        let is_there = template.is_some_and(|template| !template.deleting);
+        let may_cross =
+            |one: &&MultiClusterService| is_there && kept_out(one, &SkipRules::default()).is_none();
+        let plan = match service.as_ref().filter(may_cross) {
+            Some(service) => {
+                if is_exposed(service) && !self.shared.gates.enabled(Gate::MultiClusterService) {
+                    // What there is stays as it is.
+                    return Ok(Action::Done);
+                }
+                let mut plan = dispatch::plan(service, &self.shared.clusters.all(""), &told, &there);
+                let placed = self.placed(key).await?;
+                let is_in = |work: &Work| {
+                    let cluster =
+                        work.metadata.namespace.as_deref().and_then(names::cluster_of_execution_namespace);
+                    cluster.is_some_and(|cluster| placed.contains(cluster))
+                };
+                plan.put.retain(is_in);
+                plan
             }
-            _ => Plan { put: Vec::new(), remove: there },
+            None => Plan { put: Vec::new(), remove: there },
         };
         let done = self.carry_out(&plan, &held).await;
         if let (Some(service), Err(error)) = (&service, &done)

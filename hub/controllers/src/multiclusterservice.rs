@@ -18,6 +18,7 @@ use karmada_core::belonging;
 use karmada_core::gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::Dispatched;
 use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
+use karmada_core::skip::SkipRules;
 use serde_json::Value;
 
 use crate::events::{EventType, Reference};
@@ -92,6 +93,15 @@ fn of_binding(binding: &Object) -> Option<Key> {
     Some(Key { namespace: binding.key.namespace.clone(), name: name.into() })
 }
 
+/// Wakes the MultiClusterService of a binding that came, changed or went.
+pub(crate) fn bindings() -> Source<Key> {
+    let of = |change: &Change| {
+        let (Change::Applied(binding) | Change::Deleted(binding)) = change;
+        of_binding(binding).into_iter().collect()
+    };
+    Source::new("work.karmada.io/v1alpha2", "ResourceBinding", of).but_status()
+}
+
 fn about(service: &MultiClusterService) -> Reference {
     Reference {
         api_version: API.to_owned(),
@@ -110,15 +120,11 @@ impl MultiClusterServices {
 
     /// What wakes this controller: a MultiClusterService; the Service and the binding of one; a Work of it that goes; a Cluster that may be one of its.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
-        let bindings = Source::new("work.karmada.io/v1alpha2", "ResourceBinding", |change| {
-            let (Change::Applied(binding) | Change::Deleted(binding)) = change;
-            of_binding(binding).into_iter().collect()
-        });
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             of_leaving(change).into_iter().collect()
         });
         let own = Source::own(API, "MultiClusterService").but_status();
-        vec![own, templates(shared), bindings.but_status(), works.but_status(), clusters(shared)]
+        vec![own, templates(shared), bindings(), works.but_status(), clusters(shared)]
     }
 
     fn api(&self) -> &dyn Api {
@@ -181,8 +187,13 @@ impl MultiClusterServices {
         Ok(found.filter(|found| !object::deleting(found)))
     }
 
-    /// Places the Service in the clusters of both sides. False where a binding of an earlier Service is to go first.
-    async fn place(&self, service: &MultiClusterService, template: Value) -> Result<bool, Error> {
+    /// Places the Service in the clusters of both sides. False where a binding of an earlier Service is to go first; words where its name is
+    /// another object's.
+    async fn place(
+        &self,
+        service: &MultiClusterService,
+        template: Value,
+    ) -> Result<Result<bool, String>, Error> {
         let template = match core::claimed(&template, service) {
             Some(wanted) => self.api().update(&kinds::services(self.api())?, wanted).await?.value()?,
             None => template,
@@ -191,11 +202,11 @@ impl MultiClusterServices {
         let name = core::binding_name(service);
         let existing: Option<ResourceBinding> =
             fetch::get(self.api(), &resource, service.namespace(), &name).await?;
-        let is_anothers = |existing: &ResourceBinding| {
-            existing.metadata.deletion_timestamp.is_some() || belonging::is_of_another(existing, &template)
-        };
-        if existing.as_ref().is_some_and(is_anothers) {
-            return Ok(false);
+        if existing.as_ref().is_some_and(|existing| existing.metadata.deletion_timestamp.is_some()) {
+            return Ok(Ok(false));
+        }
+        if existing.as_ref().is_some_and(|existing| belonging::is_of_another(existing, &template)) {
+            return Ok(Err(core::name_is_taken(&name)));
         }
         let clusters = self.shared.clusters.all("");
         let both = Sides::of(service, &clusters).both();
@@ -206,7 +217,7 @@ impl MultiClusterServices {
                 None => self.api().create(&resource, wanted).await?,
             };
         }
-        Ok(true)
+        Ok(Ok(true))
     }
 
     async fn expose(
@@ -220,7 +231,10 @@ impl MultiClusterServices {
         }
         let asked = self.ask(key, service).await?;
         match self.template(key).await? {
-            Some(template) => Ok((self.place(service, template).await? && asked, Ok(()))),
+            Some(template) => Ok(match self.place(service, template).await? {
+                Ok(placed) => (placed && asked, Ok(())),
+                Err(words) => (asked, Err(words)),
+            }),
             None => Ok((asked, Err(core::not_found(service.name())))),
         }
     }
@@ -238,6 +252,18 @@ impl MultiClusterServices {
             }
         }
         Ok(())
+    }
+
+    /// Whether a Work of it is there that is not on its way out.
+    async fn has_works(&self, key: &Key) -> Result<bool, Error> {
+        let resource = kinds::works(self.api())?;
+        for at in self.shared.service_works.of(key) {
+            let found = fetch::object(self.api(), &resource, &at.namespace, &at.name).await?;
+            if found.is_some_and(|work| !work.deleting) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The finalizer is there, or is not.
@@ -272,9 +298,17 @@ impl MultiClusterServices {
 
     async fn sync(&self, key: &Key, found: Value) -> Result<Action, Error> {
         let service = read(&found)?;
-        if !core::is_exposed(&service) {
+        let kept_out = core::kept_out(&service, &SkipRules::default());
+        if !core::is_exposed(&service) || kept_out.is_some() {
             self.retract(key, &service).await?;
+            // Without it nothing would wake the loop that takes back what was dispatched.
+            if self.has_works(key).await? {
+                return Ok(Action::RequeueAfter(WAIT));
+            }
             let found = self.hold(found, false).await?;
+            if let Some(words) = kept_out.filter(|_| !service.deleting()) {
+                return self.tell(found, Err(&words)).await.map(|()| Action::Done);
+            }
             if !service.deleting() {
                 self.tell(found, Ok(())).await?;
             }

@@ -21,6 +21,7 @@ use karmada_api::{names, object};
 use serde_json::{Value, json};
 
 use crate::detector::unclaim;
+use crate::skip::SkipRules;
 use crate::{condition, set_condition};
 
 /// `apiVersion` of MultiClusterServices.
@@ -249,7 +250,8 @@ pub fn binding(
         cluster_names: clusters.iter().map(|name| (*name).to_owned()).collect(),
         ..ClusterAffinity::default()
     };
-    // Where it is now, and what else follows it, stays; what a policy said goes.
+    // Where it is now, what else follows it, what a person holds back and whether it is kept when it goes, stays; the rest that a policy said
+    // goes.
     wanted.spec = BindingSpec {
         resource: ObjectReference {
             api_version: "v1".to_owned(),
@@ -266,6 +268,8 @@ pub fn binding(
         required_by: before.required_by,
         reschedule_triggered_at: before.reschedule_triggered_at,
         scheduler_name: before.scheduler_name,
+        suspension: before.suspension,
+        preserve_resources_on_deletion: before.preserve_resources_on_deletion,
         ..BindingSpec::default()
     };
     (existing != Some(&wanted)).then_some(wanted)
@@ -311,6 +315,22 @@ pub fn conditions(
     };
     let mut all = service.status.conditions.clone();
     set_condition(&mut all, condition(c::SERVICE_APPLIED, status, reason, message, now)).then_some(all)
+}
+
+/// Why a Service crosses no clusters, where it is never propagated: what every cluster has of its own, and what is the clusters' own.
+pub fn kept_out(service: &MultiClusterService, skip: &SkipRules) -> Option<String> {
+    let meant = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"namespace": service.namespace(), "name": service.name()}});
+    let (namespace, name) = (service.namespace(), service.name());
+    skip.skips(&meant)
+        .then(|| format!("Service {namespace}/{name} is never propagated: each cluster has its own"))
+}
+
+/// Why a Service is not placed whose binding's name is another object's.
+pub fn name_is_taken(binding: &str) -> String {
+    format!(
+        "ResourceBinding {binding} is of another object: the Service cannot be placed while that one is there"
+    )
 }
 
 /// Why a Service is not placed that is not there.

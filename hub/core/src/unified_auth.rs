@@ -70,9 +70,12 @@ fn any(list: Option<&Vec<String>>, mut is_meant: impl FnMut(&str) -> bool) -> bo
     list.into_iter().flatten().any(|item| is_meant(item))
 }
 
+/// Verbs by which a proxy is used: those of the methods of a request that names one object.
+const OPEN: [&str; 7] = ["*", "get", "create", "update", "patch", "delete", "connect"];
+
 /// Whether a rule is of the `proxy` of this resource.
 fn is_of_proxy(rule: &PolicyRule, group: &str, resource: &str) -> bool {
-    !rule.verbs.is_empty()
+    rule.verbs.iter().any(|verb| OPEN.contains(&verb.as_str()))
         && any(rule.api_groups.as_ref(), |said| said == "*" || said == group)
         && any(rule.resources.as_ref(), |said| {
             said == "*" || said == "*/proxy" || said.strip_suffix("/proxy") == Some(resource)

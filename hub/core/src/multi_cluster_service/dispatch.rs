@@ -5,6 +5,7 @@
 //! Service alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karmada_api::cluster::Cluster;
@@ -23,8 +24,10 @@ const MOST: usize = 100;
 const ENDPOINTS: usize = 1000;
 /// Ports that an API server takes in one EndpointSlice.
 const PORTS: usize = 100;
-/// The longest name of an object.
-const NAME: usize = 253;
+/// The longest name of an EndpointSlice in a consumer: with what the name of its Work has beside it, one that an API server takes.
+const NAME: usize = 240;
+/// Bytes of what one site tells of one Service.
+const TOLD: usize = 128 * 1024;
 
 /// A Work that carries an EndpointSlice to a consumer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +65,10 @@ pub struct Plan {
 /// What a provider's agent told, as it stands in the status of the Work by which it was asked; `None` where it told nothing yet.
 pub fn told(question: &Work) -> Option<ServiceEndpoints> {
     let status = question.status.manifest_statuses.first()?.status.as_ref()?;
+    // It is multiplied by the consumers: an agent keeps to less than this.
+    if status.to_string().len() > TOLD {
+        return None;
+    }
     serde_json::from_value(status.clone()).ok()
 }
 
@@ -114,14 +121,61 @@ fn good<'a>(slices: &'a [MemberSlice], provider: &str) -> Vec<&'a MemberSlice> {
     let mut seen = BTreeSet::new();
     let is_good = |slice: &&MemberSlice| {
         let named = name_in_consumer(provider, &slice.name);
-        !slice.name.is_empty()
-            && named.len() <= NAME
-            && named.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+        named.len() <= NAME
+            && is_subdomain(&slice.name)
+            && is_subdomain(&named)
             && ["IPv4", "IPv6", "FQDN"].contains(&&*slice.address_type)
             && slice.endpoints.len() <= ENDPOINTS
             && slice.ports.len() <= PORTS
     };
     slices.iter().filter(is_good).filter(|slice| seen.insert(&slice.name)).take(MOST).collect()
+}
+
+/// Whether an API server takes this as a name: RFC 1123, a subdomain.
+fn is_subdomain(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &[u8]| {
+        let ends = label.first().into_iter().chain(label.last());
+        !label.is_empty()
+            && ends.copied().all(is_plain)
+            && label.iter().all(|byte| is_plain(*byte) || *byte == b'-')
+    };
+    name.as_bytes().split(|byte| *byte == b'.').all(is_label)
+}
+
+/// An endpoint of what a site told, of known fields alone; none where nobody in another cluster could reach it.
+fn endpoint(told: &Value, address_type: &str) -> Option<Value> {
+    let is_reachable = |text: &str| match address_type {
+        "FQDN" => is_subdomain(text),
+        "IPv4" => text.parse::<Ipv4Addr>().is_ok_and(|at| {
+            !(at.is_loopback() || at.is_link_local() || at.is_unspecified() || at.is_multicast())
+        }),
+        _ => text.parse::<Ipv6Addr>().is_ok_and(|at| {
+            !(at.is_loopback() || at.is_unicast_link_local() || at.is_unspecified() || at.is_multicast())
+        }),
+    };
+    let addresses: Vec<&str> =
+        told["addresses"].as_array()?.iter().map(Value::as_str).collect::<Option<_>>()?;
+    if addresses.is_empty() || !addresses.iter().all(|text| is_reachable(text)) {
+        return None;
+    }
+    let mut endpoint = json!({"addresses": addresses});
+    for condition in ["ready", "serving", "terminating"] {
+        if let Some(is_so) = told["conditions"][condition].as_bool() {
+            endpoint["conditions"][condition] = json!(is_so);
+        }
+    }
+    if let Some(hostname) = told["hostname"].as_str().filter(|name| is_subdomain(name)) {
+        endpoint["hostname"] = json!(hostname);
+    }
+    Some(endpoint)
+}
+
+/// A port of what a site told, of known fields alone.
+fn port(told: &Value) -> Value {
+    let fields = ["name", "protocol", "port", "appProtocol"];
+    let kept = fields.into_iter().filter_map(|field| Some((field.to_owned(), told.get(field)?.clone())));
+    kept.collect::<serde_json::Map<_, _>>().into()
 }
 
 fn name_in_consumer(provider: &str, slice: &str) -> String {
@@ -130,9 +184,12 @@ fn name_in_consumer(provider: &str, slice: &str) -> String {
 
 /// A provider's slice as an object again.
 fn manifest(slice: &MemberSlice, service: &MultiClusterService) -> Value {
+    let endpoints: Vec<Value> =
+        slice.endpoints.iter().filter_map(|told| endpoint(told, &slice.address_type)).collect();
+    let ports: Vec<Value> = slice.ports.iter().map(port).collect();
     json!({"apiVersion": SLICES, "kind": "EndpointSlice",
         "metadata": {"name": slice.name, "namespace": service.namespace(), "labels": {labels::SLICE_SERVICE: service.name()}},
-        "addressType": slice.address_type, "endpoints": slice.endpoints, "ports": slice.ports})
+        "addressType": slice.address_type, "endpoints": endpoints, "ports": ports})
 }
 
 /// The Work that carries the EndpointSlice `slice` of a provider to a consumer. Of the provider's labels and annotations none goes along.

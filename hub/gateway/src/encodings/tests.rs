@@ -2,6 +2,7 @@
 
 use karmada_proto::body::{decode, encode_for};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -15,12 +16,12 @@ fn noise(length: usize, seed: u64) -> String {
     (0..length).map(letter).collect()
 }
 
-/// A Work's body as it goes to one site: all but the cluster's name is every site's.
+/// A Work's body as it goes to one site, after the API gave it its id: all but the id and the cluster's name is every site's.
 fn body(site: usize, settings: &str) -> Bytes {
-    format!(
-        r#"{{"manifests":[{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"annotations":{{"work.karmada.io/namespace":"karmada-es-site-{site}"}},"name":"shop"}},"settings":"{settings}"}}]}}"#
-    )
-    .into()
+    let spec = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"settings": settings},
+        "metadata": {"name": "shop", "annotations": {"work.karmada.io/namespace": format!("karmada-es-site-{site}")},
+            "labels": {"work.karmada.io/permanent-id": format!("{:032x}", site * 7_919)}}});
+    json!({"manifests": [spec]}).to_string().into()
 }
 
 fn decoded(encoded: &Encoded) -> Bytes {
@@ -90,7 +91,7 @@ fn what_is_kept_is_bounded() {
     }
     encodings.whole(&body(1, &noise(3_000_000, 1)), Packing::Alone);
     let kept = encodings.kept.lock();
-    let weigh = |pieces: &HashMap<Piece, Packed>| pieces.keys().map(|piece| piece.text.len()).sum::<usize>();
+    let weigh = |pieces: &HashMap<Piece, Packed>| pieces.keys().map(|piece| piece.weight).sum::<usize>();
     let (young, old) = (weigh(&kept.young.0), weigh(&kept.old));
     assert!(young + old <= KEPT && young + old > KEPT / 4, "{young} and {old}");
 }
@@ -104,7 +105,7 @@ proptest! {
     ) {
         let text = |parts: &[(usize, u64, u8)]| -> Bytes {
             let part = |(length, seed, end): &(usize, u64, u8)| {
-                let end = ["", NAMES_CLUSTER, "\"work.karmada.io/namespace\":\"a\"", "é\"", "\u{0}"][usize::from(*end)];
+                let end = ["", SITES_OWN[0], "\"work.karmada.io/permanent-id\":\"a\"", "é\"", "\u{0}"][usize::from(*end)];
                 noise(*length, *seed) + end
             };
             parts.iter().map(part).collect::<String>().into()

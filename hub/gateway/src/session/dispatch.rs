@@ -96,14 +96,21 @@ struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether what waits has this very body, and nobody asks for it anew.
+    /// Whether what waits has this very body, under the same marks, and nobody asks for it anew.
     fn is_body_of(&self, pending: &Pending) -> bool {
         match pending {
-            Pending::Upsert { work, resend: false } if *work.uid == *self.frame.uid => {
+            Pending::Upsert { work, resend: false } if self.has_marks_of(work) => {
                 work_body::body_hash(&work.body.json()).is_some_and(|hash| hash == self.frame.hash)
             }
             _ => false,
         }
+    }
+
+    /// Who suspends a Work while its body is on its way does not want the site to have it enforced before it hears of that.
+    fn has_marks_of(&self, work: &Work) -> bool {
+        let frame = &self.frame;
+        (&*work.uid, &*work.retry, work.suspended, work.preserve)
+            == (&*frame.uid, &*frame.retry, frame.suspended, frame.preserve)
     }
 }
 

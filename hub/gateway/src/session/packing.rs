@@ -17,6 +17,9 @@ use crate::ports::Work;
 /// Works that wait, beyond which no earlier bodies are held for them: of a slow link's many, nobody else has use for those.
 const FORMERS: usize = 256;
 
+/// A difference of this part of the text is told without a look at how small the whole body would be.
+const SMALL: usize = 16;
+
 /// How bodies are packed for one agent.
 #[derive(Debug)]
 pub(super) struct Packs {
@@ -29,7 +32,6 @@ pub(super) struct Packs {
 }
 
 /// One body as it is told.
-#[derive(Debug)]
 pub(super) struct Telling {
     encoded: Encoded,
     /// Of the base, where it is a difference.
@@ -88,16 +90,19 @@ impl Packs {
 
     /// Packs a body; as what differs from `base` where there is one, and that takes half of the bytes at most.
     pub(super) fn pack(&self, body: &Bytes, base: Option<Bytes>) -> Telling {
-        let encoded = self.encodings.whole(body, self.packing);
-        let smaller =
-            |difference: &Encoded| 2 * (difference.bytes.len() + delta::BASE) <= encoded.bytes.len();
         let difference = base.and_then(|base| {
-            let difference = self.encodings.difference(&base, body).filter(smaller)?;
+            let difference = self.encodings.difference(&base, body)?;
             Some((difference, body::hash(&base).slice(..delta::BASE)))
         });
-        match difference {
+        let size = |difference: &Encoded| difference.bytes.len() + delta::BASE;
+        // So little that the whole body need not be packed to know.
+        if let Some((encoded, base)) = difference.clone().filter(|(it, _)| SMALL * size(it) <= body.len()) {
+            return Telling { encoded, base };
+        }
+        let whole = self.encodings.whole(body, self.packing);
+        match difference.filter(|(it, _)| 2 * size(it) <= whole.bytes.len()) {
             Some((encoded, base)) => Telling { encoded, base },
-            None => Telling { encoded, base: Bytes::new() },
+            None => Telling { encoded: whole, base: Bytes::new() },
         }
     }
 }
