@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::multi_cluster_service::{MultiClusterService, ServiceEndpoints};
 use karmada_api::names;
@@ -95,7 +95,7 @@ impl EndpointSliceDispatch {
                 Err(error) => return Err(error.into()),
             }
         }
-        let writes = plan.put.iter().map(|work| self.shared.put_work(work));
+        let writes: Vec<_> = plan.put.iter().map(|work| self.shared.put_work(work).boxed()).collect();
         let mut writes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
         let (mut all, mut failed) = (true, None);
         // One that cannot be written keeps no other from its cluster.
