@@ -399,15 +399,23 @@ mod tests {
 
     #[test]
     fn what_came_from_other_clusters_is_not_told_on() {
-        for (key, value) in [
-            (labels::MANAGED, "true"),
-            (labels::SLICE_MANAGED_BY, labels::SLICE_DISPATCHED),
-            (labels::SLICE_MANAGED_BY, labels::SLICE_IMPORTED),
-        ] {
+        for by in [labels::SLICE_DISPATCHED, labels::SLICE_IMPORTED] {
             let mut brought = slice("m2-web-1", "web", "10.9.0.1");
-            object::set_label(&mut brought, key, value);
-            assert_eq!(told_of(&brought), None, "{key}");
+            object::set_label(&mut brought, labels::SLICE_MANAGED_BY, by);
+            assert_eq!(told_of(&brought), None, "{by}");
         }
+        let mut brought = slice("m2-web-1", "web", "10.9.0.1");
+        object::set_annotation(&mut brought, annotations::PROVISION_CLUSTER, "m2");
+        assert_eq!(told_of(&brought), None);
+    }
+
+    /// kube-controller-manager gives its slices the labels of their Service, ours among them.
+    #[test]
+    fn a_slice_that_has_the_labels_of_a_service_that_the_hub_brought_is_told() {
+        let mut native = slice("web-1", "web", "10.0.0.1");
+        object::set_label(&mut native, labels::MANAGED, labels::MANAGED_VALUE);
+        object::set_label(&mut native, labels::WORK_ID, "of the Service's Work");
+        assert!(told_of(&native).is_some());
     }
 
     #[test]

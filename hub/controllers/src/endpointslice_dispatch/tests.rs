@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::multiclusterservice::MultiClusterServices;
 use crate::multiclusterservice::tests::{MCS, SERVICE, gated, mcs, objects, over, service};
-use crate::rig::{Rig, WORK_API, bears_trouble, key};
+use crate::rig::{BINDING_API, Rig, WORK_API, bears_trouble, key};
 
 /// The Work by which a provider is asked, with its answer.
 fn answered(cluster: &str, slices: &[&str]) -> Value {
@@ -17,6 +17,14 @@ fn answered(cluster: &str, slices: &[&str]) -> Value {
             "multiclusterservice.karmada.io/name": "web", "multiclusterservice.karmada.io/permanent-id": "id"}},
         "spec": {"suspendDispatching": true, "workload": {"manifests": [{"apiVersion": API, "kind": "MultiClusterService", "metadata": {"name": "web", "namespace": "shop"}}]}},
         "status": {"manifestStatuses": [{"status": {"endpointSlices": slices}}]}})
+}
+
+/// The binding of the Service, which is placed in these.
+fn placed(clusters: &[&str]) -> Value {
+    let clusters: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
+    json!({"apiVersion": BINDING_API, "kind": "ResourceBinding", "metadata": {"name": "web-service", "namespace": "shop",
+        "labels": {"resourcebinding.karmada.io/managed-by": "multi-cluster-service"}},
+        "spec": {"resource": {"apiVersion": "v1", "kind": "Service", "namespace": "shop", "name": "web", "uid": "t"}, "clusters": clusters}})
 }
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
@@ -47,11 +55,16 @@ async fn statement_77_what_providers_tell_is_in_the_consumers_whatever_happens_b
     // Slices of both have one name.
     let all = objects([
         service(),
+        placed(&["p", "q", "c"]),
         mcs(&["p", "q"], &["c", "p"]),
         answered("p", &["web-1"]),
         answered("q", &["web-1", "web-2"]),
     ]);
-    let (api, writes) = bears_trouble(&all, look).await;
+    let (api, writes) = bears_trouble(&all, async |rig| {
+        let rig = over(rig.api.clone()).await;
+        look(&rig).await
+    })
+    .await;
     assert_eq!(writes, 5);
     let rig = over(api).await;
     let wanted = [("c", "p-web-1"), ("c", "q-web-1"), ("c", "q-web-2"), ("p", "q-web-1"), ("p", "q-web-2")];
@@ -60,7 +73,13 @@ async fn statement_77_what_providers_tell_is_in_the_consumers_whatever_happens_b
 
 #[tokio::test(start_paused = true)]
 async fn what_a_provider_tells_no_more_goes_and_so_does_all_with_the_multi_cluster_service() {
-    let rig = gated(objects([service(), mcs(&["p"], &["c"]), answered("p", &["web-1", "web-2"])])).await;
+    let rig = gated(objects([
+        service(),
+        placed(&["p", "c"]),
+        mcs(&["p"], &["c"]),
+        answered("p", &["web-1", "web-2"]),
+    ]))
+    .await;
     look(&rig).await.unwrap();
     assert_eq!(given(&rig), pairs(&[("c", "p-web-1"), ("c", "p-web-2")]));
     let resource = rig.api.resource_of(WORK_API, "Work").unwrap();
@@ -82,6 +101,7 @@ async fn what_a_provider_tells_no_more_goes_and_so_does_all_with_the_multi_clust
 async fn a_provider_that_is_named_no_more_leaves_nothing() {
     let rig = gated(objects([
         service(),
+        placed(&["p", "q", "c"]),
         mcs(&["p", "q"], &["c"]),
         answered("p", &["web-1"]),
         answered("q", &["web-9"]),
@@ -98,10 +118,51 @@ async fn a_provider_that_is_named_no_more_leaves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_dispatched_goes_with_the_service() {
-    let rig = gated(objects([service(), mcs(&["p"], &["c"]), answered("p", &["web-1"])])).await;
+    let rig =
+        gated(objects([service(), placed(&["p", "c"]), mcs(&["p"], &["c"]), answered("p", &["web-1"])]))
+            .await;
     look(&rig).await.unwrap();
     assert_eq!(given(&rig), pairs(&[("c", "p-web-1")]));
     rig.delete(SERVICE, &key("shop", "web")).await;
     look(&rig).await.unwrap();
     assert_eq!(given(&rig), []);
+}
+
+/// Where the Service is not, a Service of that name is somebody else's.
+#[tokio::test(start_paused = true)]
+async fn only_clusters_that_have_the_service_are_given_its_slices() {
+    let rig =
+        gated(objects([service(), placed(&["p"]), mcs(&["p"], &["c"]), answered("p", &["web-1"])])).await;
+    look(&rig).await.unwrap();
+    assert_eq!(given(&rig), []);
+}
+
+/// One site's nonsense keeps no other site's from their consumers, and is written nowhere.
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_no_api_server_takes_is_left_out_alone() {
+    let long = "a".repeat(245);
+    let rig = gated(objects([
+        service(),
+        placed(&["p", "q", "c"]),
+        mcs(&["p", "q"], &["c"]),
+        answered("p", &[".x", "-x", "x-", "", "a..b", &long]),
+        answered("q", &["web-1"]),
+    ]))
+    .await;
+    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    assert_eq!(given(&rig), pairs(&[("c", "q-web-1")]));
+}
+
+/// The gate that is closed again changes nothing of what there is.
+#[tokio::test(start_paused = true)]
+async fn without_the_gate_nothing_more_is_dispatched() {
+    let all = objects([service(), placed(&["p", "c"]), mcs(&["p"], &["c"]), answered("p", &["web-1"])]);
+    let closed = Rig::new(all).await;
+    look(&closed).await.unwrap();
+    assert_eq!(given(&closed), []);
+    let open = over(closed.api.clone()).await;
+    look(&open).await.unwrap();
+    assert_eq!(given(&open), pairs(&[("c", "p-web-1")]));
+    look(&closed).await.unwrap();
+    assert_eq!(given(&closed), pairs(&[("c", "p-web-1")]));
 }

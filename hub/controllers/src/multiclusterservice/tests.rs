@@ -171,3 +171,51 @@ async fn a_cluster_wakes_those_that_may_mean_it_once_it_takes_part_otherwise() {
     assert_eq!(standing(&before), standing(&rig.shared.clusters.get("", "p")));
     assert_ne!(standing(&before), standing(&None));
 }
+
+/// What every cluster has of its own must not be led into another: clients of every cluster's API go there.
+#[tokio::test(start_paused = true)]
+async fn what_every_cluster_has_of_its_own_crosses_none() {
+    let mut own = mcs(&["p"], &["c"]);
+    own["metadata"]["namespace"] = json!("default");
+    own["metadata"]["name"] = json!("kubernetes");
+    let mut kubernetes = service();
+    kubernetes["metadata"]["namespace"] = json!("default");
+    kubernetes["metadata"]["name"] = json!("kubernetes");
+    let rig = gated(objects([own, kubernetes])).await;
+    let controller = MultiClusterServices::new(rig.shared.clone());
+    assert_eq!(controller.reconcile(&key("default", "kubernetes")).await.unwrap(), Action::Done);
+    assert!(asked(&rig).is_empty() && rig.api.values(BINDING_API, "ResourceBinding").is_empty());
+    let found = rig.api.value(MCS.0, MCS.1, "default", "kubernetes").unwrap();
+    assert_eq!(found["status"]["conditions"][0]["status"], "False");
+}
+
+/// A binding of that name may be of an object of another group whose kind is called so.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_taken_is_told() {
+    let taken = json!({"apiVersion": BINDING_API, "kind": "ResourceBinding", "metadata": {"name": "web-service", "namespace": "shop"},
+        "spec": {"resource": {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "namespace": "shop", "name": "web", "uid": "k"}}});
+    let rig = gated(objects([mcs(&["p"], &["c"]), service(), taken])).await;
+    look(&rig).await.unwrap();
+    let (status, words) = condition(&rig);
+    assert_eq!(status, "False");
+    assert!(words.as_str().unwrap().contains("web-service"), "{words}");
+}
+
+/// A hub that dies in between finds it there, and what was dispatched is taken back.
+#[tokio::test(start_paused = true)]
+async fn it_is_there_until_all_that_was_dispatched_goes() {
+    let work = json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": "web-1-x", "namespace": "karmada-es-c",
+        "finalizers": ["karmada.io/execution-controller"],
+        "annotations": {"endpointslice.karmada.io/provision-cluster": "p"}, "labels": {"multiclusterservice.karmada.io/namespace": "shop",
+            "multiclusterservice.karmada.io/name": "web", "multiclusterservice.karmada.io/permanent-id": "id"}},
+        "spec": {"workload": {"manifests": [{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "p-web-1", "namespace": "shop"}}]}}});
+    let rig = gated(objects([mcs(&["p"], &["c"]), service(), work])).await;
+    look(&rig).await.unwrap();
+    rig.delete(MCS, &key("shop", "web")).await;
+    assert_eq!(look(&rig).await.unwrap(), Action::RequeueAfter(WAIT));
+    assert!(rig.api.value(MCS.0, MCS.1, "shop", "web").is_some());
+    rig.delete((WORK_API, "Work"), &key("karmada-es-c", "web-1-x")).await;
+    rig.quiet().await;
+    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    assert!(rig.api.value(MCS.0, MCS.1, "shop", "web").is_none());
+}
