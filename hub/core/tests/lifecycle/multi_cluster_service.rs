@@ -248,3 +248,29 @@ fn a_binding_that_a_policy_had_is_taken_over_and_stays_where_it_is() {
     assert_eq!((taken.spec.clusters.len(), taken.metadata.owner_references.as_ref().unwrap().len()), (1, 1));
     assert_eq!(service::binding(&mcs(&["p"], &["c"]), &template, &both, Some(&taken)), None, "it is so");
 }
+
+/// A consumer's traffic is led nowhere but to addresses that another cluster can have, and of a site's word nothing else goes along.
+#[test]
+fn of_what_a_site_tells_only_addresses_that_can_be_reached_go_along() {
+    let all = [fit("p"), fit("c")];
+    let endpoint = |address: &str| {
+        json!({"addresses": [address], "conditions": {"ready": true, "x": 1}, "nodeName": "n",
+        "targetRef": {"kind": "Secret"}, "hints": {"forZones": [{"name": "z"}]}})
+    };
+    let addresses = ["127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "::1", "web", "10.0.0.1"];
+    let mut told = told(&["a"]);
+    told.endpoint_slices[0].endpoints = addresses.map(endpoint).to_vec();
+    told.endpoint_slices[0].ports = vec![json!({"port": 80, "name": "http", "x": {}})];
+    let answers: BTreeMap<String, ServiceEndpoints> = [("p".to_owned(), told)].into();
+    let plan = dispatch::plan(&mcs(&["p"], &["c"]), &all, &answers, &BTreeSet::new());
+    let slice = &plan.put[0].spec.workload.manifests[0];
+    assert_eq!(slice["endpoints"], json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}]));
+    assert_eq!(slice["ports"], json!([{"port": 80, "name": "http"}]));
+    let large =
+        json!({"endpointSlices": [{"name": "a", "addressType": "IPv4", "endpoints": ["x".repeat(200_000)]}]});
+    let question: Work = serde_json::from_value(
+        json!({"metadata": {}, "spec": {"workload": {"manifests": []}}, "status": {"manifestStatuses": [{"status": large}]}}),
+    )
+    .unwrap();
+    assert_eq!(dispatch::told(&question), None, "more than an agent tells");
+}
