@@ -202,11 +202,18 @@ impl MultiClusterServices {
         let name = core::binding_name(service);
         let existing: Option<ResourceBinding> =
             fetch::get(self.api(), &resource, service.namespace(), &name).await?;
-        if existing.as_ref().is_some_and(|existing| existing.metadata.deletion_timestamp.is_some()) {
-            return Ok(Ok(false));
-        }
-        if existing.as_ref().is_some_and(|existing| belonging::is_of_another(existing, &template)) {
+        let is_of_a_service = |existing: &ResourceBinding| {
+            let placed = &existing.spec.resource;
+            (&*placed.api_version, &*placed.kind) == ("v1", "Service")
+        };
+        if existing.as_ref().is_some_and(|existing| !is_of_a_service(existing)) {
             return Ok(Err(core::name_is_taken(&name)));
+        }
+        let goes_first = |existing: &ResourceBinding| {
+            existing.metadata.deletion_timestamp.is_some() || belonging::is_of_another(existing, &template)
+        };
+        if existing.as_ref().is_some_and(goes_first) {
+            return Ok(Ok(false));
         }
         let clusters = self.shared.clusters.all("");
         let both = Sides::of(service, &clusters).both();
