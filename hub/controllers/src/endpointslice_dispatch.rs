@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt as _, StreamExt as _};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::multi_cluster_service::{MultiClusterService, ServiceEndpoints};
 use karmada_api::names;
@@ -28,9 +27,6 @@ use crate::shared::{Put, Shared};
 
 /// Answers of several providers mostly come together, and one that changes all the time is written to every consumer no more often.
 const SETTLES: Duration = Duration::from_secs(1);
-
-/// Works that are written at once.
-const WRITES_AT_ONCE: usize = 8;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -95,18 +91,20 @@ impl EndpointSliceDispatch {
                 Err(error) => return Err(error.into()),
             }
         }
-        let writes: Vec<_> = plan.put.iter().map(|work| self.shared.put_work(work).boxed()).collect();
-        let mut writes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
-        let (mut all, mut failed) = (true, None);
-        // One that cannot be written keeps no other from its cluster.
-        while let Some(came) = writes.next().await {
-            match came {
+        let (mut all, mut refused) = (true, None);
+        // One after the other: two of one name are told apart by who comes first.
+        for work in &plan.put {
+            match self.shared.put_work(work).await {
                 Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                Err(error) => failed = failed.or(Some(error)),
+                // One that is refused keeps no other from its cluster.
+                Err(error @ Error::Api(ApiError::Invalid(_) | ApiError::Forbidden { .. })) => {
+                    refused = refused.or(Some(error));
+                }
+                Err(error) => return Err(error),
             }
         }
-        failed.map_or(Ok(all), Err)
+        refused.map_or(Ok(all), Err)
     }
 
     /// The clusters that the Service itself is placed in: without it, they would reach through another of its name.

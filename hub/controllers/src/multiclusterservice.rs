@@ -248,7 +248,9 @@ impl MultiClusterServices {
 
     /// Takes back what the MultiClusterService said. The Service and its binding stay as they are, and policies may have them.
     async fn retract(&self, key: &Key, service: &MultiClusterService) -> Result<(), Error> {
-        self.ask(key, service).await?;
+        for work in self.questions(key).await?.values() {
+            self.remove(work).await?;
+        }
         let binding = Key { namespace: key.namespace.clone(), name: core::binding_name(service).into() };
         for (resource, at) in
             [(kinds::bindings(self.api(), &key.namespace)?, &binding), (kinds::services(self.api())?, key)]
