@@ -9,8 +9,8 @@ pub mod pace;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingSpec, GracefulEvictionTask, Health, ResourceBinding};
+use karmada_api::strings::eviction::FAILBACK_CONTROLLER;
 
-use crate::failback::is_failback;
 use crate::seconds;
 
 /// Looks again after this long where a wait ends in this very second.
@@ -18,6 +18,11 @@ const NEXT_SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// A failback's task is looked at no sooner: until Works follow the binding, the health that is known is of what ran before.
 const SETTLED: SignedDuration = SignedDuration::from_secs(10);
+
+/// Whether a task is of a cluster that a workload leaves as it returns to an earlier group of its clusters.
+pub fn is_failback(task: &GracefulEvictionTask) -> bool {
+    task.producer == FAILBACK_CONTROLLER
+}
 
 /// Takes a binding away from a cluster: it is no target any more, and `task` says how it leaves. Where it is leaving already, the task that
 /// there is holds. Whether the binding changed: it does not where the cluster is none of its targets.

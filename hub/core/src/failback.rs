@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::binding::suspended;
 use crate::eviction::no_execute::{Borne, borne};
-use crate::eviction::{evict, is_replaced};
+use crate::eviction::{evict, is_failback, is_replaced};
 use crate::scheduler::{Decision, Outcome};
 
 /// After a return that was taken back, the next is tried no sooner than this.
@@ -63,11 +63,6 @@ pub fn standing(binding: &ResourceBinding) -> Standing {
     }
     let is_settled = binding.metadata.generation == Some(binding.status.scheduler_observed_generation);
     if is_settled { Standing::Away } else { Standing::Unsettled }
-}
-
-/// Whether a task is of a cluster that a workload leaves as it returns to an earlier group.
-pub fn is_failback(task: &GracefulEvictionTask) -> bool {
-    task.producer == eviction::FAILBACK_CONTROLLER
 }
 
 /// From where a binding returned last.

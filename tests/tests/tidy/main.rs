@@ -326,7 +326,7 @@ fn by_name(compared: &str) -> Regex {
 const NAMES_KINDS: &[(&str, &str)] = &[
     ("kinds/src/catalogue.rs", "events are stored in another group; asked when definitions are made"),
     ("registry/src/authorize.rs", "what a refusal calls that which was asked for"),
-    ("registry/src/decode.rs", "a body says its own kind, which may be any"),
+    ("registry/src/field_validation.rs", "a body says its own kind, which may be any"),
     ("registry/src/admission/dynamic.rs", "whom no webhook judges is said by group"),
     ("registry/src/admission/hook.rs", "the answer of a webhook says its own kind"),
     ("registry/src/admission/namespace.rs", "all kinds of a group are questions, not objects in a namespace"),
