@@ -26,6 +26,8 @@ mod metrics;
 mod other_servers;
 mod port_tls;
 mod randomness;
+#[cfg(test)]
+mod registry_in_memory;
 mod renewal;
 mod service_account_tokens;
 mod settings;

@@ -148,6 +148,13 @@ pub enum ApiError {
     Unavailable(String),
 }
 
+impl ApiError {
+    /// Whether somebody else wrote meanwhile: who reads again and decides again needs to tell nobody of it.
+    pub fn is_of_a_race(&self) -> bool {
+        matches!(self, ApiError::Conflict(_) | ApiError::AlreadyExists(_))
+    }
+}
+
 /// What `delete` does with dependants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {

@@ -43,6 +43,13 @@ pub enum Error {
     Other(String),
 }
 
+impl Error {
+    /// See [`ApiError::is_of_a_race`].
+    pub fn is_of_a_race(&self) -> bool {
+        matches!(self, Error::Api(error) if error.is_of_a_race())
+    }
+}
+
 /// One controller. `reconcile` takes no hint: it reads what is, decides what should be, and writes the difference.
 #[async_trait::async_trait]
 pub trait Controller: Send + Sync + 'static {

@@ -104,13 +104,8 @@ impl Binding {
 
     /// Marks Works for deletion. Each stays until its cluster has let go of what it placed, or is gone for good.
     async fn remove_works(&self, works: impl Iterator<Item = &Arc<Object>>) -> Result<(), Error> {
-        let api = &*self.shared.api;
-        let resource = kinds::works(api)?;
-        for work in works.filter(|work| !work.deleting) {
-            match api.delete(&resource, &work.key, &work.uid, Propagation::Background).await {
-                Ok(()) | Err(ApiError::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
+        for work in works {
+            self.shared.remove_work(work).await?;
         }
         Ok(())
     }

@@ -302,7 +302,7 @@ impl Dependencies {
                 return self.tell(about, EventType::Normal, events::SYNC_DEPENDENCIES_SUCCEED, message);
             }
             Ok((_, problems)) => problems.iter().map(ToString::to_string).collect::<Vec<String>>().join("; "),
-            Err(Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_))) => return,
+            Err(error) if error.is_of_a_race() => return,
             Err(error) => error.to_string(),
         };
         self.tell(about, EventType::Warning, events::SYNC_DEPENDENCIES_FAILED, &trouble);

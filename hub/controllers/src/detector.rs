@@ -171,7 +171,7 @@ impl Detector {
                     &message,
                 );
             }
-            Err(Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_))) => {}
+            Err(error) if error.is_of_a_race() => {}
             Err(error) => {
                 let message = format!("policy {by} could not take the resource over from {from}: {error}");
                 self.shared.recorder.record(
@@ -234,7 +234,7 @@ impl Detector {
                 Ok(Action::Done)
             }
             Err(error) => {
-                if !matches!(error, ApiError::Conflict(_) | ApiError::AlreadyExists(_)) {
+                if !error.is_of_a_race() {
                     self.tell(template, EventType::Warning, events::APPLY_POLICY_FAILED, &error.to_string());
                 }
                 Err(error.into())

@@ -21,7 +21,7 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::multiclusterservice::{bindings, clusters, of_leaving, templates};
 use crate::owned_works_index::service_of;
-use crate::port::{Api, ApiError, Change, Key, Object, Propagation};
+use crate::port::{Api, ApiError, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::{Put, Shared};
 
@@ -83,13 +83,8 @@ impl EndpointSliceDispatch {
 
     /// Writes what is planned. False where a cluster cannot be given anything yet.
     async fn carry_out(&self, plan: &Plan, held: &BTreeMap<Dispatched, Arc<Object>>) -> Result<bool, Error> {
-        let api: &dyn Api = &*self.shared.api;
-        let resource = kinds::works(api)?;
         for work in plan.remove.iter().filter_map(|one| held.get(one)) {
-            match api.delete(&resource, &work.key, &work.uid, Propagation::Background).await {
-                Ok(()) | Err(ApiError::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.shared.remove_work(work).await?;
         }
         let (mut all, mut refused) = (true, None);
         // One after the other: two of one name are told apart by who comes first.
@@ -157,7 +152,7 @@ impl Controller for EndpointSliceDispatch {
         };
         let done = self.carry_out(&plan, &held).await;
         if let (Some(service), Err(error)) = (&service, &done)
-            && !matches!(error, Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_)))
+            && !error.is_of_a_race()
         {
             let about = Reference::of(&fetch::to_value(service)?);
             let (reason, words) = (events::DISPATCH_ENDPOINT_SLICE_FAILED, error.to_string());

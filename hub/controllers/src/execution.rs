@@ -16,7 +16,7 @@ use karmada_core::status;
 use crate::bindings_index::BindingsIndex;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, ApiError, Key, Object, Propagation, Resource};
+use crate::port::{Api, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
 
@@ -59,7 +59,7 @@ impl Execution {
     }
 
     async fn one(&self, resource: &Resource, object: Arc<Object>) -> Result<(), Error> {
-        if self.ends_left_over(resource, &object).await? {
+        if self.ends_left_over(&object).await? {
             return Ok(());
         }
         let work: Work = object.parse()?;
@@ -74,16 +74,13 @@ impl Execution {
     }
 
     /// Deletes a Work that waited for a person's word and has it, and whose binding was taken away without the hub: nobody else would.
-    async fn ends_left_over(&self, resource: &Resource, work: &Object) -> Result<bool, Error> {
+    async fn ends_left_over(&self, work: &Object) -> Result<bool, Error> {
         let marked = !work.deleting && work.labels.contains_key(REMOVAL_HELD);
         let waits = marked && self.shared.bindings.is_left_over(work);
         if !waits || !self.shared.safe_deletes.is_let_go(work).await? {
             return Ok(false);
         }
-        match self.api().delete(resource, &work.key, &work.uid, Propagation::Background).await {
-            Ok(()) | Err(ApiError::NotFound(_)) => Ok(true),
-            Err(error) => Err(error.into()),
-        }
+        self.shared.remove_work(work).await.map(|()| true)
     }
 
     /// Whether a Work is one that a cluster's agent is to remove the objects of, and would be gone before. Of a namespace that no cluster

@@ -16,7 +16,7 @@ use karmada_core::quota::works;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::quota_of;
-use crate::port::{Api, ApiError, Change, Key, Propagation};
+use crate::port::{Api, ApiError, Change, Key};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::{Put, Shared};
 use crate::typed::Turn;
@@ -80,10 +80,9 @@ impl FederatedResourceQuotaSync {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::works(api)?;
         let found = fetch::object(api, &resource, &key.namespace, &key.name).await?;
-        let Some(work) = found.filter(|work| !work.deleting) else { return Ok(()) };
-        match api.delete(&resource, key, &work.uid, Propagation::Background).await {
-            Err(ApiError::NotFound(_)) => Ok(()),
-            other => Ok(other?),
+        match found {
+            Some(work) => self.shared.remove_work(&work).await,
+            None => Ok(()),
         }
     }
 
@@ -141,7 +140,7 @@ impl Controller for FederatedResourceQuotaSync {
             fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let synced = self.sync(key, quota.as_ref()).await;
         if let (Some(quota), Err(error)) = (&quota, &synced)
-            && !matches!(error, Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_)))
+            && !error.is_of_a_race()
         {
             let (about, words) = (about(quota), error.to_string());
             self.shared.recorder.record(&about, EventType::Warning, events::SYNC_WORK_FAILED, &words);

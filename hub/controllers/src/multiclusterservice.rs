@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::service_of;
-use crate::port::{Api, ApiError, Change, Key, Object, Propagation};
+use crate::port::{Api, ApiError, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::{Put, Shared};
 use crate::typed::Turn;
@@ -148,17 +148,6 @@ impl MultiClusterServices {
         Ok(held)
     }
 
-    async fn remove(&self, work: &Object) -> Result<(), Error> {
-        if work.deleting {
-            return Ok(());
-        }
-        let resource = kinds::works(self.api())?;
-        match self.api().delete(&resource, &work.key, &work.uid, Propagation::Background).await {
-            Ok(()) | Err(ApiError::NotFound(_)) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Asks the providers, and nobody else. False where one cannot be asked yet.
     async fn ask(&self, key: &Key, service: &MultiClusterService) -> Result<bool, Error> {
         let held = self.questions(key).await?;
@@ -166,7 +155,7 @@ impl MultiClusterServices {
         let plan = core::questions(service, &clusters, held.keys().map(String::as_str));
         for cluster in &plan.remove {
             if let Some(work) = held.get(cluster) {
-                self.remove(work).await?;
+                self.shared.remove_work(work).await?;
             }
         }
         let mut all = true;
@@ -249,7 +238,7 @@ impl MultiClusterServices {
     /// Takes back what the MultiClusterService said. The Service and its binding stay as they are, and policies may have them.
     async fn retract(&self, key: &Key, service: &MultiClusterService) -> Result<(), Error> {
         for work in self.questions(key).await?.values() {
-            self.remove(work).await?;
+            self.shared.remove_work(work).await?;
         }
         let binding = Key { namespace: key.namespace.clone(), name: core::binding_name(service).into() };
         for (resource, at) in
@@ -330,7 +319,7 @@ impl MultiClusterServices {
         let exposed = self.expose(key, &read(&found)?).await;
         let (done, came) = match exposed {
             Ok(exposed) => exposed,
-            Err(error @ Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_))) => return Err(error),
+            Err(error) if error.is_of_a_race() => return Err(error),
             Err(error) => {
                 self.tell(found, Err(&error.to_string())).await?;
                 return Err(error);
@@ -360,7 +349,7 @@ impl Controller for MultiClusterServices {
             Some(found) => self.sync(key, found).await,
             None => {
                 for work in self.questions(key).await?.values() {
-                    self.remove(work).await?;
+                    self.shared.remove_work(work).await?;
                 }
                 Ok(Action::Done)
             }

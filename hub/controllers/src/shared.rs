@@ -33,7 +33,7 @@ use crate::informer::{Hearing, Informers, Notice};
 use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
-use crate::port::{Api, ApiError, Change, Key, Object, Resource};
+use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
 use crate::runner::{Clock, Error, Source};
 use crate::safe_deletes::SafeDeletes;
 use crate::typed::Typed;
@@ -224,6 +224,18 @@ impl Shared {
             }
         }
         Ok(works)
+    }
+
+    /// Marks a Work for deletion, where it is not on its way out already: it stays until its cluster has let go of what it placed.
+    pub async fn remove_work(&self, work: &Object) -> Result<(), Error> {
+        if work.deleting {
+            return Ok(());
+        }
+        let resource = kinds::works(&*self.api)?;
+        match self.api.delete(&resource, &work.key, &work.uid, Propagation::Background).await {
+            Ok(()) | Err(ApiError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes a Work as wanted: created, changed, or left where it is so already; where its usual name is another's, under a name of its

@@ -15,7 +15,7 @@ use karmada_core::unified_auth::{self, Reach};
 
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, ApiError, Change, Key, Propagation};
+use crate::port::{Api, ApiError, Change, Key};
 use crate::runner::{Action, Controller, Error, Source, key_of};
 use crate::shared::{Put, Shared};
 use crate::typed::{Turn, Typed};
@@ -126,12 +126,8 @@ impl UnifiedAuth {
         let (resource, namespace) = (kinds::works(api)?, names::execution_namespace(cluster));
         for name in unified_auth::work_names(cluster) {
             let Some(found) = fetch::object(api, &resource, &namespace, &name).await? else { continue };
-            if found.deleting || !unified_auth::is_ours(&found.parse::<Work>()?) {
-                continue;
-            }
-            match api.delete(&resource, &found.key, &found.uid, Propagation::Background).await {
-                Ok(()) | Err(ApiError::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
+            if unified_auth::is_ours(&found.parse::<Work>()?) {
+                self.shared.remove_work(&found).await?;
             }
         }
         Ok(())
@@ -152,7 +148,7 @@ impl Controller for UnifiedAuth {
         };
         let synced = self.sync(&cluster).await;
         if let Err(error) = &synced
-            && !matches!(error, Error::Api(ApiError::Conflict(_) | ApiError::AlreadyExists(_)))
+            && !error.is_of_a_race()
         {
             let about = Reference::of(&fetch::to_value(&*cluster)?);
             let (reason, words) = (events::SYNC_IMPERSONATION_CONFIG_FAILED, error.to_string());

@@ -1,4 +1,4 @@
-//! What several tests need: a peer with a certificate of its own, and sources of time that a test owns.
+//! What several tests need: a peer with a certificate of its own, sources of time that a test owns, and text of any length.
 
 use std::time::Duration;
 
@@ -30,4 +30,14 @@ pub(crate) fn sources() -> Sources {
     let draws = std::sync::atomic::AtomicU64::new(1);
     let step = 0x9e37_79b9_7f4a_7c15;
     Sources::new(wall, move || draws.fetch_add(step, std::sync::atomic::Ordering::Relaxed))
+}
+
+/// Text that shrinks little.
+pub(crate) fn noise(length: usize, seed: u64) -> String {
+    let mut state = seed;
+    let letter = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'a' + ((state >> 40) % 26) as u8)
+    };
+    (0..length).map(letter).collect()
 }

@@ -1,15 +1,12 @@
 //! The door over a registry with a store in memory: what is scaled, and which CronFederatedHPAs pass the fleet's gates.
 
-use karmada_access::Authorizer;
 use karmada_api::validation::taint_policy::NoExecute;
-use karmada_kinds::catalogue;
-use karmada_registry::Parts;
-use karmada_registry::cache::Cache;
-use karmada_store::{MemoryStore, Store};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use karmada_registry::admission::Admission;
+use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::fleet::KarmadaPolicies;
+use crate::registry_in_memory::{RegistryInMemory, standing_clock};
 
 struct Rig {
     door: RegistryApi,
@@ -18,19 +15,9 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Rig {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let cache = Cache::load(&*store).await.unwrap();
-        let stop = CancellationToken::new();
-        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
-        let registry = Registry::new(Parts {
-            store,
-            cache: cache.clone(),
-            catalogue: catalogue::shipped(),
-            admission: vec![Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused })],
-            authorizer: Authorizer::new(cache),
-            clock: Arc::new(|| jiff::Timestamp::from_second(1_750_000_000).unwrap()),
-            ids: Arc::new(uuid::Uuid::new_v4),
-        });
+        let gates: Vec<Box<dyn Admission>> =
+            vec![Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused })];
+        let RegistryInMemory { registry, stop, .. } = RegistryInMemory::start(gates, standing_clock()).await;
         Rig { door: RegistryApi::new(Arc::new(registry), "scaler", Arc::default()), _stop: stop.drop_guard() }
     }
 

@@ -18,22 +18,20 @@ use karmada_definitions::status::Status;
 use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
 use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
-use karmada_kinds::catalogue;
 use karmada_proto::frame;
 use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, agent_frame, hub_frame};
-use karmada_registry::cache::Cache;
-use karmada_registry::{AdmissionRequest, Parts, Registry, Served, admission::Admission};
+use karmada_registry::{AdmissionRequest, Registry, Served, admission::Admission};
 use karmada_schema::object::{ObjectKey, Stored};
-use karmada_store::{MemoryStore, Store};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
 use super::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions, write_options::write_options};
 use crate::api_port::RegistryApi;
 use crate::data_dir::DataDir;
+use crate::registry_in_memory::RegistryInMemory;
 
 /// The cluster of the one agent.
 pub(super) const NORTH: &str = "north";
@@ -71,10 +69,6 @@ pub(super) struct Rig {
 impl Rig {
     /// A hub with a Cluster [`NORTH`], whose agent is not connected.
     pub(super) async fn start() -> Rig {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let cache = Cache::load(&*store).await.unwrap();
-        let stop = CancellationToken::new();
-        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
         let now = Arc::new(Mutex::new(Timestamp::now()));
         let clock: karmada_registry::Clock = {
             let now = now.clone();
@@ -83,16 +77,11 @@ impl Rig {
         let disk = FullDisk::default();
         let folder = tempfile::tempdir().unwrap();
         let data = Arc::new(DataDir::open(folder.path(), clock()).unwrap());
-        let sessions = StoredSessions::open(store.clone(), data.clone(), 1).await.unwrap();
-        let registry = Arc::new(Registry::new(Parts {
-            store,
-            catalogue: catalogue::shipped(),
-            admission: vec![Box::new(disk.clone())],
-            authorizer: karmada_access::Authorizer::new(cache.clone()),
-            cache,
-            clock: clock.clone(),
-            ids: Arc::new(uuid::Uuid::new_v4),
-        }));
+        let gates: Vec<Box<dyn Admission>> = vec![Box::new(disk.clone())];
+        let RegistryInMemory { registry, store, stop, .. } =
+            RegistryInMemory::start(gates, clock.clone()).await;
+        let registry = Arc::new(registry);
+        let sessions = StoredSessions::open(store, data.clone(), 1).await.unwrap();
         let wall = clock.clone();
         let fleet =
             SharedFleet::new(Sources::new(move || wall(), || 7), SignedDuration::from_secs(40), |_, _| {});

@@ -5,16 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-
-/// Text that shrinks little.
-fn noise(length: usize, seed: u64) -> String {
-    let mut state = seed;
-    let letter = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        char::from(b'a' + ((state >> 40) % 26) as u8)
-    };
-    (0..length).map(letter).collect()
-}
+use crate::testing::noise;
 
 /// A Work's body as it goes to one site, after the API gave it its id: all but the id and the cluster's name is every site's.
 fn body(site: usize, settings: &str) -> Bytes {

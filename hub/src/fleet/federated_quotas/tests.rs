@@ -1,15 +1,13 @@
 //! Enforcement over a registry with a store in memory.
 
-use karmada_access::Authorizer;
-use karmada_kinds::catalogue;
-use karmada_registry::{Parts, Registry};
+use karmada_registry::Registry;
 use karmada_schema::object::ObjectKey;
-use karmada_store::{MemoryStore, Store};
 use serde_json::json;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::fleet::write_options::write_options;
+use crate::registry_in_memory::{RegistryInMemory, standing_clock};
 
 struct Rig {
     registry: Arc<Registry>,
@@ -18,19 +16,8 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Rig {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let cache = Cache::load(&*store).await.unwrap();
-        let stop = CancellationToken::new();
-        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
-        let registry = Registry::new(Parts {
-            store,
-            cache: cache.clone(),
-            catalogue: catalogue::shipped(),
-            admission: Vec::new(),
-            authorizer: Authorizer::new(cache.clone()),
-            clock: Arc::new(|| jiff::Timestamp::from_second(1_750_000_000).unwrap()),
-            ids: Arc::new(uuid::Uuid::new_v4),
-        });
+        let RegistryInMemory { registry, cache, stop, .. } =
+            RegistryInMemory::start(Vec::new(), standing_clock()).await;
         let registry = Arc::new(registry.judging(Box::new(FederatedQuotas::new(&cache))));
         Rig { registry, _stop: stop.drop_guard() }
     }

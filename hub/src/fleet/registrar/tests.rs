@@ -7,13 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use karmada_certs::{ClientKey, JoinToken};
 use karmada_core::cluster::Contact;
-use karmada_kinds::catalogue;
-use karmada_registry::cache::Cache;
-use karmada_registry::{AdmissionRequest, Parts, Served, admission::Admission};
-use karmada_store::{MemoryStore, Store};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use karmada_registry::{AdmissionRequest, Served, admission::Admission};
+use tokio_util::sync::DropGuard;
 
 use super::*;
+use crate::registry_in_memory::RegistryInMemory;
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
@@ -52,22 +50,13 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Rig {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let cache = Cache::load(&*store).await.unwrap();
-        let stop = CancellationToken::new();
-        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
         let now = Timestamp::now();
         let (clusters, namespaces) =
             (Refusing(Arc::default(), "clusters"), Refusing(Arc::default(), "namespaces"));
-        let registry = Arc::new(Registry::new(Parts {
-            store,
-            catalogue: catalogue::shipped(),
-            admission: vec![Box::new(clusters.clone()), Box::new(namespaces.clone())],
-            authorizer: karmada_access::Authorizer::new(cache.clone()),
-            cache,
-            clock: Arc::new(move || now),
-            ids: Arc::new(uuid::Uuid::new_v4),
-        }));
+        let gates: Vec<Box<dyn Admission>> = vec![Box::new(clusters.clone()), Box::new(namespaces.clone())];
+        let RegistryInMemory { registry, stop, .. } =
+            RegistryInMemory::start(gates, Arc::new(move || now)).await;
+        let registry = Arc::new(registry);
         let folder = tempfile::tempdir().unwrap();
         let data = Arc::new(DataDir::open(folder.path(), now).unwrap());
         let registrar =

@@ -5,15 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use karmada_kinds::catalogue;
-use karmada_registry::Parts;
-use karmada_registry::cache::Cache;
-use karmada_store::{MemoryStore, Store};
 use serde_json::json;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use super::*;
 use crate::fleet::write_options::write_options;
+use crate::registry_in_memory::{RegistryInMemory, standing_clock};
 
 /// A session that is not polled before it is woken, and counts how often that is.
 #[derive(Default)]
@@ -33,22 +30,9 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Rig {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let cache = Cache::load(&*store).await.unwrap();
-        let stop = CancellationToken::new();
-        tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
-        let clock = Arc::new(|| jiff::Timestamp::from_second(1_750_000_000).unwrap());
-        let ids = Arc::new(uuid::Uuid::new_v4);
-        let authorizer = karmada_access::Authorizer::new(cache.clone());
-        let registry = Arc::new(Registry::new(Parts {
-            store,
-            cache,
-            catalogue: catalogue::shipped(),
-            admission: Vec::new(),
-            authorizer,
-            clock,
-            ids,
-        }));
+        let RegistryInMemory { registry, stop, .. } =
+            RegistryInMemory::start(Vec::new(), standing_clock()).await;
+        let registry = Arc::new(registry);
         let works = CachedWorks::start(registry.clone(), &TaskTracker::new(), stop.clone());
         Rig { registry, works, _stop: stop.drop_guard() }
     }

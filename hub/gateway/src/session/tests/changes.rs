@@ -4,15 +4,7 @@ use karmada_proto::{DELTAS, DICTIONARY};
 
 use super::*;
 use crate::ports::Former;
-
-fn noise(length: usize, seed: u64) -> String {
-    let mut state = seed;
-    let letter = |_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        char::from(b'a' + ((state >> 40) % 26) as u8)
-    };
-    (0..length).map(letter).collect()
-}
+use crate::testing::noise;
 
 fn session(features: &[&str]) -> Session {
     let features = features.iter().map(|&feature| feature.to_owned()).collect();
