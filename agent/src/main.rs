@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::Args;
 
+/// Programs of sites have it (`--profile dist --features jemalloc`); what is built to be tried or tested does without the minutes that it takes to
+/// build.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -47,6 +50,11 @@ fn main() -> ExitCode {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
+    if cfg!(not(any(debug_assertions, feature = "jemalloc"))) {
+        tracing::warn!(
+            "built without `--features jemalloc`: memory of what is over may stay with this process"
+        );
+    }
     if state_dir::prepare(&args.state_dir)? {
         tracing::warn!(directory = %args.state_dir.display(), "others could enter the state directory: it is mode 0700 now");
     }

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use karmada_api::cluster::{ApiEnablement, ResourceModel};
 use karmada_api::strings::conditions as c;
-use karmada_interpreter::node_room::{self, Room};
+use karmada_interpreter::node_room::{self, NodeRoom};
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
 use karmada_interpreter::summary::{node_summary, resource_summary};
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ impl View {
         match question {
             NodeQuestion::Room(requirements, answer) => {
                 let (nodes, pods) = (self.nodes.values(), self.pods.values());
-                let room = Room { nodes: &nodes, pods: &pods, quotas: &[], assumed: &[] };
+                let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &[], assumed: &[] };
                 let replicas = node_room::replicas(&room, requirements.as_ref());
                 let _ = answer.send(u32::try_from(replicas).unwrap_or_default());
             }

@@ -27,7 +27,7 @@ use tower::util::BoxCloneSyncService;
 
 use self::api::{Beside, Shown, api_server};
 use self::background::Background;
-use self::opened::Opened;
+use self::opened::OpenedState;
 use self::port::{Port, endpoint, own_names};
 use crate::control::Control;
 use crate::controller_threads::ControllerThreads;
@@ -78,7 +78,7 @@ impl Hub {
         let started = clock();
         // What cannot be audited is not begun.
         let audit = settings.access.audit.as_ref().map(|audit| audited(audit, &clock)).transpose()?;
-        let opened = Opened::open(settings, &clock).await?;
+        let opened = OpenedState::open(settings, &clock).await?;
         let background = Background::default();
         let authorizer = Authorizer::new(opened.cache.clone());
         let registry = write_gates::registry(&opened, &authorizer, settings, &clock);

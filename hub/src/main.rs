@@ -12,6 +12,9 @@ use karmada_registry::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+/// Programs of sites have it (`--profile dist --features jemalloc`); what is built to be tried or tested does without the minutes that it takes to
+/// build.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -76,6 +79,11 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 
 async fn run(serve: Serve) -> anyhow::Result<()> {
     let settings = serve.settings()?;
+    if cfg!(not(any(debug_assertions, feature = "jemalloc"))) {
+        tracing::warn!(
+            "built without `--features jemalloc`: memory of what is over may stay with this process"
+        );
+    }
     let stop = on_signal()?;
     // A start may wait, for a key management service for one, and is then given up like any other work.
     let started = stop.run_until_cancelled(Hub::start(&settings, clock())).await;

@@ -35,6 +35,10 @@ fn build() -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.current_dir(workspace_root()).args(["build", "--quiet", "--bins", "--profile", profile_name]);
     command.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
+    if profile_name != "dev" {
+        // Measured as at a site.
+        command.args(["--features", "jemalloc"]);
+    }
     command.env("CARGO_TARGET_DIR", crate::folder::target_dir());
     // Cargo tells a test of its package by variables, and build scripts (ring's) run again where those change: without this everything above
     // would be compiled once for the tests and once for the programs, each time anew.

@@ -8,6 +8,7 @@
 //! - [`member`]: a member cluster (etcd, kube-apiserver, controllers, scheduler, kwok's nodes).
 //! - [`kubelet`]: runs the agent's Pod of a member as a process.
 //! - [`hub`], [`agent`]: the built product. [`link`]: the wire between the two, to be cut.
+//! - [`joining`]: a token for any number of agents.
 //! - [`middlebox`]: what may answer in the hub's place, and is no hub.
 //! - [`clients`]: client-go, Argo CD's engine, Flux's apply, Helm and Python's clients, built from `tests/clients`.
 //! - [`suite`]: Kubernetes' own specs, built from `tests/suite`, run one by one with a time limit each.
@@ -24,6 +25,7 @@ pub mod built;
 pub mod clients;
 pub mod folder;
 pub mod hub;
+pub mod joining;
 pub mod kube;
 pub mod kubectl;
 pub mod kubelet;

@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::dial::{Connector, Rungs};
 use self::hub::Hub;
-use self::opening::{Inbound, Opened};
-use self::questions::{Asked, Questions};
+use self::opening::{Inbound, OpenedSession};
+use self::questions::{AnswerSources, Questions};
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
@@ -200,7 +200,7 @@ async fn one_session(
         () = stop.cancelled() => return Ok(lost("stopped".into())),
         opening = opening::open(link, carried, &endpoint) => opening?,
     };
-    let Opened { mut session, frames, inbound, pulse, hub } = match opening {
+    let OpenedSession { mut session, frames, inbound, pulse, hub } = match opening {
         Ok(opened) => opened,
         Err((cause, reason)) => {
             carried.refused = Some(cause);
@@ -210,7 +210,7 @@ async fn one_session(
         }
     };
     let (is_framed, begun) = (matches!(hub, Hub::Apart(_)), carried.started.elapsed());
-    let asked = Asked {
+    let asked = AnswerSources {
         shared: link.shared.clone(),
         member: link.member.clone(),
         tunnels: link.tunnels.clone(),

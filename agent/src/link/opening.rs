@@ -1,6 +1,6 @@
 //! How a session is opened: a connection, over which both ends say hello.
 //!
-//! In: who we are, what the ledger holds, an endpoint, what may carry frames. Out: a session with both of its directions ([`Opened`]), or why there is
+//! In: who we are, what the ledger holds, an endpoint, what may carry frames. Out: a session with both of its directions ([`OpenedSession`]), or why there is
 //! none.
 
 use std::future::Future;
@@ -46,7 +46,7 @@ pub(super) type Inbound = BoxStream<'static, Result<HubFrame, String>>;
 type Refused = (Cause, String);
 
 /// A session that said hello.
-pub(super) struct Opened {
+pub(super) struct OpenedSession {
     pub session: Session,
     pub frames: mpsc::Sender<AgentFrame>,
     pub inbound: Inbound,
@@ -60,7 +60,7 @@ pub(super) async fn open(
     link: &Link,
     carried: &mut Carried,
     endpoint: &str,
-) -> Result<Result<Opened, Refused>, LedgerError> {
+) -> Result<Result<OpenedSession, Refused>, LedgerError> {
     let (config, peer) = match identity(link) {
         Ok(shown) => shown,
         Err(refused) => return Ok(Err(refused)),
@@ -91,7 +91,7 @@ pub(super) async fn open(
         }
     };
     carried.rungs = if answered.is_ok() { link.rungs } else { rungs.after_failure(link.rungs, true) };
-    Ok(answered.map(|inbound| Opened { session, frames, inbound, pulse: heard.pulse, hub }))
+    Ok(answered.map(|inbound| OpenedSession { session, frames, inbound, pulse: heard.pulse, hub }))
 }
 
 /// What this site shows, where it can be shown now.

@@ -31,7 +31,7 @@ const NOT_YET: &str = "the member's nodes and Pods are not known yet";
 
 /// Who knows the answers.
 #[derive(Clone)]
-pub(super) struct Asked {
+pub(super) struct AnswerSources {
     /// What the summary knows.
     pub shared: Arc<Shared>,
     /// What is looked up for one question.
@@ -46,7 +46,7 @@ pub(super) struct Asked {
 
 /// Who answers in one session.
 pub(super) struct Questions {
-    asked: Asked,
+    asked: AnswerSources,
     hub: Hub,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     session: CancellationToken,
@@ -55,7 +55,7 @@ pub(super) struct Questions {
 
 impl Questions {
     /// Of a session with this hub.
-    pub fn new(asked: Asked, hub: Hub) -> Self {
+    pub fn new(asked: AnswerSources, hub: Hub) -> Self {
         let session = CancellationToken::new();
         let ends = session.clone().drop_guard();
         Self { asked, hub, answers: FuturesUnordered::new(), session, _ends: ends }
@@ -119,7 +119,11 @@ fn too_long() -> answer::Result {
 }
 
 /// How many Pods of a Deployment found no node: the summary knows those that wait, the member knows which of them are the Deployment's.
-async fn unschedulable_of(asked: Asked, question: UnschedulableOf, within: Duration) -> answer::Result {
+async fn unschedulable_of(
+    asked: AnswerSources,
+    question: UnschedulableOf,
+    within: Duration,
+) -> answer::Result {
     let Some(waiting) = asked.shared.ask_for_waiting() else {
         return refusal(AskRefusalCode::AskBusy, "too many ask about nodes and Pods at once");
     };

@@ -1,7 +1,7 @@
 //! One Work, applied to the member. Thin: reads, asks [`super::body`], writes.
 
 use karmada_api::object;
-use karmada_interpreter::{Interpreter, retention};
+use karmada_interpreter::{Interpreter, conflict_resolution};
 use serde_json::Value;
 
 use super::body::{self, ClusterNames};
@@ -93,7 +93,7 @@ async fn manifest(
     let Some(mut observed) = context.member.get(&id).await? else {
         return Ok(context.member.create(desired).await?);
     };
-    let may = retention::allow_update(desired, &observed)
+    let may = conflict_resolution::allow_update(desired, &observed)
         || body::belongs(&observed, context.cluster, key, context.written.get(at).copied())
         || body::was_kept(desired, &observed);
     if !may {

@@ -186,7 +186,7 @@ pub fn missing(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, TooMany> {
         wanted.iter().filter(|rule| !held.iter().any(|held| held.covers_plainly(rule))).collect();
     let count = open.iter().try_fold(0_usize, |sum, rule| sum.checked_add(rule.part_count()?));
     let count = count.filter(|count| *count <= MOST_PARTS).ok_or(TooMany)?;
-    let held: Vec<Held<'_>> = held.iter().map(Held::new).collect();
+    let held: Vec<IndexedRule<'_>> = held.iter().map(IndexedRule::new).collect();
     let length: usize = held.iter().map(|held| 1 + held.patterns.len()).sum();
     if count.saturating_mul(length) > MOST_COMPARISONS {
         return Err(TooMany);
@@ -196,7 +196,7 @@ pub fn missing(held: &[Rule], wanted: &[Rule]) -> Result<Vec<Rule>, TooMany> {
 }
 
 /// A held rule whose lists are looked up.
-struct Held<'r> {
+struct IndexedRule<'r> {
     verbs: HashSet<&'r str>,
     groups: HashSet<&'r str>,
     resources: HashSet<&'r str>,
@@ -205,10 +205,10 @@ struct Held<'r> {
     patterns: &'r [String],
 }
 
-impl<'r> Held<'r> {
+impl<'r> IndexedRule<'r> {
     fn new(rule: &'r Rule) -> Self {
         let set = |list: &'r [String]| list.iter().map(String::as_str).collect();
-        Held {
+        IndexedRule {
             verbs: set(&rule.verbs),
             groups: set(&rule.api_groups),
             resources: set(&rule.resources),

@@ -37,7 +37,7 @@ use serde_json::Value;
 const MOST_DESCRIBED: usize = 4 << 20;
 
 /// Group and version.
-type Place = (Arc<str>, Arc<str>);
+type GroupVersion = (Arc<str>, Arc<str>);
 
 /// A group version that another server answers.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ struct Described {
 #[derive(Default)]
 struct Registered {
     revision: u64,
-    handed: BTreeMap<Place, Arc<Handed>>,
+    handed: BTreeMap<GroupVersion, Arc<Handed>>,
 }
 
 /// Hands groups over.
@@ -83,7 +83,7 @@ pub struct Aggregator {
     shard: Arc<Shard>,
     identity: ArcSwap<ClientIdentity>,
     now: ArcSwap<Registered>,
-    described: RwLock<BTreeMap<Place, Arc<Described>>>,
+    described: RwLock<BTreeMap<GroupVersion, Arc<Described>>>,
     /// What their OpenAPI v2 documents added when they were last asked.
     documents: openapi::Documents,
 }
@@ -118,7 +118,7 @@ impl Handed {
         format!("{}.{}.svc", self.service.name, self.service.namespace)
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> GroupVersion {
         (self.group.clone(), self.version.clone())
     }
 }
@@ -176,7 +176,7 @@ impl Aggregator {
     }
 
     /// Keeps what a server said of itself, where there is room for it.
-    fn describe(&self, place: Place, described: Described) {
+    fn describe(&self, place: GroupVersion, described: Described) {
         let mut all = self.described.write();
         all.remove(&place);
         let kept: usize = all.values().map(|one| one.discovery.len()).sum();

@@ -15,6 +15,7 @@ mod health;
 mod heavy;
 mod indent;
 mod list;
+mod memory_shares;
 mod negotiation;
 mod objects;
 mod openapi;
@@ -27,7 +28,6 @@ mod protobuf_list;
 mod resource_call;
 mod resources;
 mod respond;
-mod room;
 pub(crate) mod scale_table;
 mod selectors;
 mod slow_reader;
@@ -64,7 +64,7 @@ pub use heavy::{HeavyRequest, HeavyRequests};
 pub use writing::{Work, Workers};
 
 pub use answer_body::Body;
-use room::{Room, Taken};
+use memory_shares::{MemoryShares, TakenMemory};
 use selectors::Selectors;
 use target::{Query, Target};
 use writing::Unanswered;
@@ -104,7 +104,7 @@ pub struct ApiServer {
     aggregator: Option<Arc<Aggregator>>,
     connectors: Connectors,
     requests: Option<Arc<RequestMetrics>>,
-    room: Room,
+    room: MemoryShares,
     selectors: Selectors,
     documents: Published,
     stop: CancellationToken,
@@ -134,7 +134,7 @@ struct RequestState {
     /// Whether another server's answer is passed on as it came.
     passed: bool,
     /// The room that its answer takes.
-    room: Option<Taken>,
+    room: Option<TakenMemory>,
     /// Whether it was refused for whom it wanted to act as.
     acts_as_nobody: bool,
     /// As what the request is counted.
@@ -151,7 +151,7 @@ impl ApiServer {
         metrics: Arc<dyn Fn() -> String + Send + Sync>,
         stop: CancellationToken,
     ) -> Self {
-        let room = Room::default();
+        let room = MemoryShares::default();
         ApiServer {
             registry,
             access,

@@ -46,10 +46,10 @@ pub struct Metadata<'a> {
 }
 
 /// A label that a selector asks for.
-type Asked = Option<(String, String)>;
+type RequiredLabel = Option<(String, String)>;
 
 /// Where a selector stands: namespace, kind, and a label that it asks for.
-type Selection = (Arc<str>, String, Asked);
+type Selection = (Arc<str>, String, RequiredLabel);
 
 #[derive(Default)]
 struct State {
@@ -280,8 +280,8 @@ impl State {
     fn note_referrer(&mut self, key: &Key, dependencies: &[DependentObject]) {
         for dependency in dependencies {
             match place(dependency) {
-                Place::Named(at) => drop(self.naming.entry(at).or_default().insert(key.clone())),
-                Place::Selected(at) => {
+                IndexPosition::Named(at) => drop(self.naming.entry(at).or_default().insert(key.clone())),
+                IndexPosition::Selected(at) => {
                     let selecting = self.selecting.entry(at).or_default().entry(key.clone()).or_default();
                     selecting.push(dependency.clone());
                 }
@@ -293,8 +293,8 @@ impl State {
         let Some(referrer) = self.referrers.remove(key) else { return };
         for dependency in &referrer.dependencies {
             match place(dependency) {
-                Place::Named(at) => forget(&mut self.naming, &at, key),
-                Place::Selected(at) => {
+                IndexPosition::Named(at) => forget(&mut self.naming, &at, key),
+                IndexPosition::Selected(at) => {
                     if let Some(selecting) = self.selecting.get_mut(&at) {
                         selecting.remove(key);
                         if selecting.is_empty() {
@@ -341,21 +341,21 @@ impl State {
 }
 
 /// Where a dependency stands in the index.
-enum Place {
+enum IndexPosition {
     Named(Key),
     Selected(Selection),
 }
 
-fn place(dependency: &DependentObject) -> Place {
+fn place(dependency: &DependentObject) -> IndexPosition {
     let namespace: Arc<str> = (*dependency.namespace).into();
     if !dependency.name.is_empty() {
         let name = names::binding_name(&dependency.kind, &dependency.name).into();
-        return Place::Named(Key { namespace, name });
+        return IndexPosition::Named(Key { namespace, name });
     }
     let selector = dependency.label_selector.as_ref();
     let asked = selector.and_then(|selector| selector.match_labels.iter().next());
     let asked = asked.map(|(key, value)| (key.clone(), value.clone()));
-    Place::Selected((namespace, dependency.kind.clone(), asked))
+    IndexPosition::Selected((namespace, dependency.kind.clone(), asked))
 }
 
 fn forget<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<Key>>, at: &K, key: &Key) {

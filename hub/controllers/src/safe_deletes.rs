@@ -142,7 +142,7 @@ impl SafeDeletes {
         }
         let takes_others = safe_deletes::takes_others(of);
         let asked =
-            Asked { namespace: &work.key.namespace, cluster: &cluster, bounds: &bounds, takes_others };
+            SiteBounds { namespace: &work.key.namespace, cluster: &cluster, bounds: &bounds, takes_others };
         if let Some(removal) = self.decide(&asked, None) {
             return Ok(removal);
         }
@@ -169,8 +169,8 @@ impl SafeDeletes {
 
     /// Decides, and notes what goes, in one step: of those who ask at once each is to see what the others took. `None` where it depends on
     /// how many works there are.
-    fn decide(&self, asked: &Asked<'_>, works: Option<usize>) -> Option<Removal> {
-        let (Asked { namespace, cluster, bounds, .. }, now) = (*asked, (self.clock)());
+    fn decide(&self, asked: &SiteBounds<'_>, works: Option<usize>) -> Option<Removal> {
+        let (SiteBounds { namespace, cluster, bounds, .. }, now) = (*asked, (self.clock)());
         let mut state = self.state.lock();
         let site = state.site(asked, works.unwrap_or_default(), now);
         if works.is_none() && !site.waits && site.taken >= bounds.max_objects as usize {
@@ -203,7 +203,7 @@ fn is_let_go(since: Timestamp, cluster: &Cluster, bounds: &Deletes) -> bool {
 
 /// What is asked about: a site, and what holds for it.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct SiteBounds<'a> {
     namespace: &'a Arc<str>,
     cluster: &'a Cluster,
     bounds: &'a Deletes,
@@ -211,7 +211,7 @@ struct Asked<'a> {
 }
 
 impl State {
-    fn site(&mut self, asked: &Asked<'_>, works: usize, now: Timestamp) -> Site {
+    fn site(&mut self, asked: &SiteBounds<'_>, works: usize, now: Timestamp) -> Site {
         let said = safe_deletes::let_go_until(asked.cluster);
         let mut marked = self.marked.get(asked.namespace).into_iter().flat_map(BTreeMap::values);
         let waits = marked.any(|(since, _)| said.is_none_or(|until| *since > until));

@@ -11,7 +11,7 @@ use karmada_api::strings::{DEFAULT_SCHEDULER, events};
 use karmada_core::gates::Gate;
 use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::neighbours::Neighbours;
-use karmada_core::scheduler::trigger::{self, Cause, Trigger};
+use karmada_core::scheduler::trigger::{self, SchedulingCause, Trigger};
 use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_changes};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -204,7 +204,7 @@ fn measure(input: &Input<'_, Arc<Cluster>>, decision: &Decision) -> Option<Measu
     }
     let clusters: Vec<&Cluster> = input.clusters.iter().map(|cluster| &**cluster).collect();
     match trigger::trigger(input.binding, &clusters, input.scheduler) {
-        Trigger::Schedule { cause: Cause::Replicas, .. } => Some(Measure::ScaleSchedule),
+        Trigger::Schedule { cause: SchedulingCause::Replicas, .. } => Some(Measure::ScaleSchedule),
         _ => Some(Measure::ReconcileSchedule),
     }
 }

@@ -30,14 +30,14 @@ const WORK_API: &str = "work.karmada.io/v1alpha1";
 struct Report {
     metadata: ObjectMeta,
     #[serde(default)]
-    spec: Held,
+    spec: ReportSpec,
     #[serde(default)]
     status: WorkStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Held {
+struct ReportSpec {
     #[serde(default)]
     suspend_dispatching: Option<bool>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::rebalancer::{WorkloadRebalancer, WorkloadReference};
-use karmada_core::rebalancer::{self, Asked};
+use karmada_core::rebalancer::{self, RescheduleOutcome};
 
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
@@ -36,16 +36,16 @@ impl Rebalancers {
     }
 
     /// Asks for one workload. What stands in the way of a write comes again.
-    async fn ask(&self, workload: &WorkloadReference, when: Timestamp) -> Result<Asked, Error> {
+    async fn ask(&self, workload: &WorkloadReference, when: Timestamp) -> Result<RescheduleOutcome, Error> {
         let api: &dyn Api = &*self.shared.api;
         let (namespace, name) = rebalancer::binding_of(workload);
         let bindings = kinds::bindings(api, &namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &bindings, &namespace, &name).await?;
-        let Some(binding) = found else { return Ok(Asked::NoBinding) };
-        let Some(wanted) = rebalancer::asking(&binding, when) else { return Ok(Asked::Done) };
+        let Some(binding) = found else { return Ok(RescheduleOutcome::NoBinding) };
+        let Some(wanted) = rebalancer::asking(&binding, when) else { return Ok(RescheduleOutcome::Done) };
         match api.update(&bindings, fetch::to_value(&wanted)?).await {
-            Ok(_) => Ok(Asked::Done),
-            Err(ApiError::NotFound(_)) => Ok(Asked::NoBinding),
+            Ok(_) => Ok(RescheduleOutcome::Done),
+            Err(ApiError::NotFound(_)) => Ok(RescheduleOutcome::NoBinding),
             Err(error) => Err(error.into()),
         }
     }
@@ -63,7 +63,7 @@ impl Rebalancers {
         for workload in rebalancer::open(&observed) {
             let came = self.ask(&workload, when).await.unwrap_or_else(|error| {
                 failed.get_or_insert(error);
-                Asked::NotYet
+                RescheduleOutcome::NotYet
             });
             asked.insert(workload, came);
         }

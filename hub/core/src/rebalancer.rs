@@ -18,7 +18,7 @@ use crate::seconds;
 
 /// What came of asking for one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RescheduleOutcome {
     /// It is asked for.
     Done,
     /// No binding places it.
@@ -66,18 +66,18 @@ pub fn asking(binding: &ResourceBinding, when: Timestamp) -> Option<ResourceBind
 pub fn status(
     rebalancer: &WorkloadRebalancer,
     mut observed: BTreeMap<WorkloadReference, ObservedWorkload>,
-    asked: &BTreeMap<WorkloadReference, Asked>,
+    asked: &BTreeMap<WorkloadReference, RescheduleOutcome>,
     now: Timestamp,
 ) -> RebalancerStatus {
     for (workload, came) in asked {
         let Some(seen) = observed.get_mut(workload) else { continue };
         match came {
-            Asked::Done => seen.result = Some(RebalanceResult::Successful),
-            Asked::NoBinding => {
+            RescheduleOutcome::Done => seen.result = Some(RebalanceResult::Successful),
+            RescheduleOutcome::NoBinding => {
                 seen.result = Some(RebalanceResult::Failed);
                 REFERENCED_BINDING_NOT_FOUND.clone_into(&mut seen.reason);
             }
-            Asked::NotYet => {}
+            RescheduleOutcome::NotYet => {}
         }
     }
     let generation = rebalancer.metadata.generation.unwrap_or(0);

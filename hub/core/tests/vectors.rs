@@ -16,7 +16,7 @@ use karmada_core::detector::{self, Rank, Subject};
 use karmada_core::overrides;
 use karmada_core::scheduler::division::{self, Candidate, Division, DivisionError, Mode};
 use karmada_core::scheduler::queue::{QueueTimes, SchedulingQueue};
-use karmada_core::scheduler::trigger::{Cause, Trigger};
+use karmada_core::scheduler::trigger::{SchedulingCause, Trigger};
 use karmada_core::scheduler::{estimate, filter, trigger, webster};
 use recorded::{Differences, Verdict, compare};
 use serde_json::{Value, json};
@@ -300,7 +300,7 @@ fn recorded_triggers() {
             let named = binding.spec.scheduler_name.as_str();
             let scheduler = if named.is_empty() { DEFAULT_SCHEDULER } else { named };
             let got = match trigger::trigger(&binding, &clusters, scheduler) {
-                Trigger::Schedule { cause: Cause::Replicas, .. } => json!([true, "ScaleSchedule"]),
+                Trigger::Schedule { cause: SchedulingCause::Replicas, .. } => json!([true, "ScaleSchedule"]),
                 Trigger::Schedule { .. } => json!([true, "ReconcileSchedule"]),
                 Trigger::NotOurs | Trigger::UpToDate => json!([false, null]),
             };

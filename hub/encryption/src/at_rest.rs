@@ -23,7 +23,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 
 /// A value that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct Decrypted {
     /// The value.
     pub value: Bytes,
     /// Whether it would be written otherwise now.
@@ -49,7 +49,7 @@ struct Generation {
 enum Look {
     /// It is not of this provider.
     Other,
-    Value(Opened),
+    Value(Decrypted),
     /// This is to be decrypted first, by a service that is, or is not, what the value would be written with.
     Asks(Arc<Kms>, envelope::Sealed, bool),
     Refused(String),
@@ -164,7 +164,7 @@ impl AtRest {
         resource: &str,
         key: &str,
         stored: &Bytes,
-    ) -> Result<Opened, Failure> {
+    ) -> Result<Decrypted, Failure> {
         let generations = self.generations.load_full();
         let mut refusals = Vec::new();
         for (age, generation) in generations.iter().enumerate() {
@@ -241,7 +241,7 @@ impl Generation {
         if stored.starts_with(ENCRYPTED) {
             return Look::Other;
         }
-        Look::Value(Opened { value: stored.clone(), is_stale })
+        Look::Value(Decrypted { value: stored.clone(), is_stale })
     }
 
     fn by(&self, provider: &Provider, key: &str, stored: &Bytes, is_first: bool) -> Look {
@@ -256,7 +256,7 @@ impl Generation {
                     match cipher.open(secret, key.as_bytes(), sealed) {
                         Ok(value) => {
                             let is_stale = !(is_first && n == 0);
-                            return Look::Value(Opened { value: value.into(), is_stale });
+                            return Look::Value(Decrypted { value: value.into(), is_stale });
                         }
                         Err(_) => {
                             let prefix = cipher.prefix();
@@ -282,7 +282,7 @@ impl Generation {
         let Some(sealed) = named.and_then(|rest| rest.strip_prefix(b":")) else { return Look::Other };
         match service.seeds.open(key.as_bytes(), sealed) {
             Ok(Read::Value(value, is_old)) => {
-                Look::Value(Opened { value: value.into(), is_stale: is_old || !is_first })
+                Look::Value(Decrypted { value: value.into(), is_stale: is_old || !is_first })
             }
             Ok(Read::Asks(sealed)) => Look::Asks(service.clone(), sealed, is_first),
             Err(_) => Look::Refused(format!("what kms provider {name:?} decrypts does not open it")),

@@ -45,7 +45,7 @@ pub trait History<T> {
 }
 
 /// What a session begins with.
-pub struct Opened<T, C: Change> {
+pub struct OpenedRoute<T, C: Change> {
     /// True: `first` is everything there is. False: it is what changed since the revision that was asked for.
     pub full_listing: bool,
     /// What the session is to be told first.
@@ -77,13 +77,13 @@ impl<C: Change> Router<C> {
         namespace: &str,
         resume: Option<u64>,
         history: &impl History<T>,
-    ) -> Opened<T, C> {
+    ) -> OpenedRoute<T, C> {
         let then = self.enter(namespace);
         let resumed = resume.and_then(|revision| history.after(namespace, revision));
         let full_listing = resumed.is_none();
         let first = resumed.unwrap_or_else(|| history.all(namespace));
         then.slot.waiting.lock().begin_after(first.revision);
-        Opened { full_listing, first, then }
+        OpenedRoute { full_listing, first, then }
     }
 
     fn enter(self: &Arc<Self>, namespace: &str) -> Route<C> {

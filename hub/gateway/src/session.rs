@@ -31,7 +31,7 @@ use self::digests::Digests;
 use self::dispatch::Dispatch;
 pub use self::documents::Document;
 use self::documents::Documents;
-use self::liveness::{Line, Silence};
+use self::liveness::{Liveness, Silence};
 pub use self::withheld::Holding;
 use crate::encodings::Encodings;
 use crate::fleet::Progress;
@@ -106,7 +106,7 @@ pub struct Session {
     inbox: Inbox,
     reports_held_until: Option<Duration>,
     report_retry: Duration,
-    line: Line,
+    line: Liveness,
     leave_by: Option<Duration>,
     /// The agent misses what only a listing brings.
     is_to_relist: bool,
@@ -183,7 +183,7 @@ impl Session {
             inbox: Inbox::default(),
             reports_held_until: None,
             report_retry: options.report_retry,
-            line: Line::new(cadence::FIRST.max(options.ping_min), now),
+            line: Liveness::new(cadence::FIRST.max(options.ping_min), now),
             leave_by: None,
             is_to_relist: false,
             no_relist_before: Duration::ZERO,

@@ -32,7 +32,7 @@ const SERVING: &str = "kubernetes.io/kubelet-serving";
 
 /// What a request asks to be called.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct RequestedSubject {
     /// User name.
     pub common_name: String,
     /// Groups.
@@ -57,7 +57,7 @@ pub trait Signer: Send + Sync + 'static {
     ///
     /// # Errors
     /// It is none, or its sender does not hold the key.
-    fn read(&self, request: &str) -> Result<Asked, String>;
+    fn read(&self, request: &str) -> Result<RequestedSubject, String>;
 
     /// A certificate for what the request asks to be called, for these usages, in PEM.
     ///
@@ -151,7 +151,7 @@ fn usages(spec: &Value) -> Vec<&str> {
 }
 
 /// Whether the signer signs such a request: kube-controller-manager's checks. Pure.
-fn judge(spec: &Value, asked: &Asked) -> Result<(), String> {
+fn judge(spec: &Value, asked: &RequestedSubject) -> Result<(), String> {
     if asked.is_of_an_agent {
         return Err("agents' names are given by joining alone".to_owned());
     }
@@ -178,12 +178,12 @@ fn judge_client(usages: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-fn is_of_nodes(asked: &Asked) -> Result<(), String> {
+fn is_of_nodes(asked: &RequestedSubject) -> Result<(), String> {
     let fits = asked.organizations == ["system:nodes"];
     if fits { Ok(()) } else { Err("subject organization is not system:nodes".to_owned()) }
 }
 
-fn judge_kubelet(asked: &Asked) -> Result<(), String> {
+fn judge_kubelet(asked: &RequestedSubject) -> Result<(), String> {
     is_of_nodes(asked)?;
     let counts =
         [("DNS", asked.dns_names), ("Email", asked.emails), ("IP", asked.addresses), ("URI", asked.uris)];
@@ -193,7 +193,7 @@ fn judge_kubelet(asked: &Asked) -> Result<(), String> {
     }
 }
 
-fn judge_serving(asked: &Asked, spec: &Value) -> Result<(), String> {
+fn judge_serving(asked: &RequestedSubject, spec: &Value) -> Result<(), String> {
     is_of_nodes(asked)?;
     if asked.dns_names + asked.addresses == 0 {
         return Err("DNS or IP subjectAltName is required".to_owned());
@@ -209,7 +209,7 @@ fn judge_serving(asked: &Asked, spec: &Value) -> Result<(), String> {
 }
 
 /// Usages and name of a node's certificate; which of the two is told first differs between the signers.
-fn judge_node(spec: &Value, asked: &Asked, wanted: &str) -> Result<(), String> {
+fn judge_node(spec: &Value, asked: &RequestedSubject, wanted: &str) -> Result<(), String> {
     let mut given = usages(spec);
     given.retain(|usage| *usage != "key encipherment");
     given.sort_unstable();
@@ -262,19 +262,20 @@ mod tests {
     #[test]
     fn what_each_signer_signs() {
         let spec = |signer: &str, usages: &[&str]| json!({"signerName": signer, "usages": usages});
-        let node = Asked {
+        let node = RequestedSubject {
             common_name: "system:node:a".into(),
             organizations: vec!["system:nodes".into()],
-            ..Asked::default()
+            ..RequestedSubject::default()
         };
-        let user = Asked { common_name: "jane".into(), ..Asked::default() };
-        let named = Asked { addresses: 1, ..node.clone() };
-        let hub = Asked { hubs_own: true, ..named.clone() };
-        let mailed = Asked { emails: 1, ..named.clone() };
-        let outsider = Asked { organizations: Vec::new(), ..named.clone() };
-        let master = Asked { organizations: vec!["a".into(), "system:masters ".into()], ..user.clone() };
-        let agent = Asked { is_of_an_agent: true, ..user.clone() };
-        let stranger = Asked { common_name: "a".into(), ..named.clone() };
+        let user = RequestedSubject { common_name: "jane".into(), ..RequestedSubject::default() };
+        let named = RequestedSubject { addresses: 1, ..node.clone() };
+        let hub = RequestedSubject { hubs_own: true, ..named.clone() };
+        let mailed = RequestedSubject { emails: 1, ..named.clone() };
+        let outsider = RequestedSubject { organizations: Vec::new(), ..named.clone() };
+        let master =
+            RequestedSubject { organizations: vec!["a".into(), "system:masters ".into()], ..user.clone() };
+        let agent = RequestedSubject { is_of_an_agent: true, ..user.clone() };
+        let stranger = RequestedSubject { common_name: "a".into(), ..named.clone() };
         for (spec, asked, fine) in [
             (spec(CLIENT, &["client auth"]), &user, true),
             (spec(CLIENT, &["client auth", "digital signature", "key encipherment"]), &user, true),

@@ -37,4 +37,4 @@ pub use request::{
 };
 pub use served::{Clock, Ids, Served};
 pub use user::{Origin, User};
-pub use virtual_resource::{Asked, VirtualResource};
+pub use virtual_resource::{VirtualRequest, VirtualResource};

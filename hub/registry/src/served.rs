@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::cache::{Cache, Collection};
 use crate::crd::conversion::watched::Watched;
-use crate::virtual_resource::{Asked, VirtualResource};
+use crate::virtual_resource::{VirtualRequest, VirtualResource};
 
 /// The wall clock, as text for timestamps and as seconds for comparisons.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
@@ -161,7 +161,7 @@ impl Served {
     ///
     /// # Errors
     /// There is no such object, it cannot be read, or its provider says why not.
-    pub async fn read(&self, asked: &Asked<'_>) -> Result<Arc<Stored>, Status> {
+    pub async fn read(&self, asked: &VirtualRequest<'_>) -> Result<Arc<Stored>, Status> {
         let absent = || Status::not_found(asked.definition, asked.name);
         match asked.definition.is_virtual {
             true => self.provider(asked.definition).ok_or_else(absent)?.get(asked).await,
@@ -173,7 +173,7 @@ impl Served {
     ///
     /// # Errors
     /// One of them cannot be read, or the provider says why not.
-    pub async fn list(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+    pub async fn list(&self, asked: &VirtualRequest<'_>) -> Result<Collection, Status> {
         match (asked.definition.is_virtual, self.provider(asked.definition)) {
             (true, Some(provider)) => provider.list(asked).await,
             _ => self.stored_objects(asked),
@@ -184,14 +184,14 @@ impl Served {
     ///
     /// # Errors
     /// As [`Served::list`].
-    pub async fn watch(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+    pub async fn watch(&self, asked: &VirtualRequest<'_>) -> Result<Collection, Status> {
         match (asked.definition.is_virtual, self.provider(asked.definition)) {
             (true, Some(provider)) => provider.watch(asked).await,
             _ => self.stored_objects(asked),
         }
     }
 
-    fn stored_objects(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+    fn stored_objects(&self, asked: &VirtualRequest<'_>) -> Result<Collection, Status> {
         self.all_readable(asked.definition, asked.namespace)?;
         Ok(self.cache.collection(&asked.definition.storage))
     }
@@ -200,7 +200,7 @@ impl Served {
     ///
     /// # Errors
     /// The provider says why not.
-    pub async fn answer(&self, asked: &Asked<'_>, object: Value) -> Result<Value, Status> {
+    pub async fn answer(&self, asked: &VirtualRequest<'_>, object: Value) -> Result<Value, Status> {
         let provider = self.provider(asked.definition).ok_or_else(Status::method_not_allowed)?;
         provider.create(asked, object).await
     }

@@ -16,7 +16,7 @@ use crate::user::User;
 
 /// What is asked of a virtual resource.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct VirtualRequest<'a> {
     /// The resource, in the version that was asked for.
     pub definition: &'a ResourceDefinition,
     /// Who asks.
@@ -36,22 +36,22 @@ pub trait VirtualResource: Send + Sync {
     }
 
     /// One object by its name.
-    async fn get(&self, _: &Asked<'_>) -> Result<Arc<Stored>, Status> {
+    async fn get(&self, _: &VirtualRequest<'_>) -> Result<Arc<Stored>, Status> {
         Err(Status::method_not_allowed())
     }
 
     /// All objects in the namespace, and more where that is simpler: what is outside of it is not shown.
-    async fn list(&self, _: &Asked<'_>) -> Result<Collection, Status> {
+    async fn list(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         Err(Status::method_not_allowed())
     }
 
     /// The objects of which changes are told.
-    async fn watch(&self, _: &Asked<'_>) -> Result<Collection, Status> {
+    async fn watch(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         Err(Status::method_not_allowed())
     }
 
     /// The answer to an object that was posted. Nothing is kept of it here.
-    async fn create(&self, _: &Asked<'_>, _: Value) -> Result<Value, Status> {
+    async fn create(&self, _: &VirtualRequest<'_>, _: Value) -> Result<Value, Status> {
         Err(Status::method_not_allowed())
     }
 }

@@ -22,7 +22,7 @@ use crate::metadata::annotations_fit;
 use crate::{SchemaRef, decode_go, go_json};
 use compare::compare;
 use managers::{Managers, Operation};
-use typed::{Duplicates, Place, field_set, validate};
+use typed::{Duplicates, MergePlace, field_set, validate};
 
 pub use conflict::{ApplyError, Conflict};
 pub use element::Element;
@@ -58,7 +58,7 @@ pub fn update_managed(live: Option<&Value>, new: &mut Value, writer: Writer<'_>,
     let Some(mut managers) = managers_of(live, new, writer.subresource) else { return };
     strip(new);
     // What cannot be told apart, such as elements of a keyed list without their key, nobody can own.
-    if validate(Place::Known(schema), new, Duplicates::Allowed).is_err() {
+    if validate(MergePlace::Known(schema), new, Duplicates::Allowed).is_err() {
         return;
     }
     let exists = live.and_then(|live| live.pointer("/metadata/uid")).is_some();
@@ -107,7 +107,7 @@ pub fn apply(
     if applied.pointer("/metadata/managedFields").is_some_and(|managed| !managed.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
-    if let Err(problems) = validate(Place::Known(schema), applied, Duplicates::Refused) {
+    if let Err(problems) = validate(MergePlace::Known(schema), applied, Duplicates::Refused) {
         let name = describe(applied);
         return Err(ApplyError::Typed(format!("failed to create typed patch object ({name}): {problems}")));
     }
@@ -288,7 +288,7 @@ fn update(
     schema: SchemaRef<'_>,
 ) -> Managers {
     let reset = reset_fields(writer, schema);
-    let change = compare(Place::Known(schema), live, new).without(&reset);
+    let change = compare(MergePlace::Known(schema), live, new).without(&reset);
     let taken = change.modified.union(&change.added);
     managers.change_each(|_, set| set.difference(&set.intersection(&taken)).difference(&change.removed));
     let own = taken.recursive_difference(&reset).difference(never);
@@ -307,7 +307,7 @@ fn merge_owned(
     conflicts: Conflicts,
     schema: SchemaRef<'_>,
 ) -> Result<(Value, Managers), ApplyError> {
-    let place = Place::Known(schema);
+    let place = MergePlace::Known(schema);
     let merged = merge::merge(place, live, applied)
         .map_err(|problem| ApplyError::Typed(format!("failed to merge config: {problem}")))?;
     let reset = reset_fields(writer, schema);

@@ -18,17 +18,17 @@ pub struct Bounded<const MOST: usize>(pub Value);
 
 impl<'de, const MOST: usize> serde::Deserialize<'de> for Bounded<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let room = Room { left: Cell::new(MOST), most: MOST };
+        let room = SizeBudget { left: Cell::new(MOST), most: MOST };
         Within(&room).deserialize(deserializer).map(Bounded)
     }
 }
 
-struct Room {
+struct SizeBudget {
     left: Cell<usize>,
     most: usize,
 }
 
-impl Room {
+impl SizeBudget {
     fn take<E: Error>(&self, bytes: usize) -> Result<(), E> {
         let left = self.left.get().checked_sub(bytes.saturating_add(NODE));
         let too_large = || E::custom(format!("the document stands for more than {} bytes", self.most));
@@ -38,7 +38,7 @@ impl Room {
 }
 
 #[derive(Clone, Copy)]
-struct Within<'r>(&'r Room);
+struct Within<'r>(&'r SizeBudget);
 
 impl<'de> DeserializeSeed<'de> for Within<'_> {
     type Value = Value;

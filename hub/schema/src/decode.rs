@@ -3,7 +3,7 @@
 //!
 //! Getting this form right matters beyond looks: apply's field ownership and "did anything change" compare it.
 
-use super::go_type_errors::{DecodeError, Place, what};
+use super::go_type_errors::{DecodeError, GoPosition, what};
 use serde_json::{Map, Value, json};
 
 use super::arena::{Format, Type, flag};
@@ -28,7 +28,7 @@ pub fn decode_go(schema: SchemaRef<'_>, value: &mut Value) -> Result<Vec<String>
 /// As [`decode_go`].
 pub fn read_go(schema: SchemaRef<'_>, value: &mut Value) -> Result<Read, DecodeError> {
     let mut decoder = Decoder::default();
-    decoder.value(schema, value, Place { owner: "", path: &Path::ROOT, go_type: "" })?;
+    decoder.value(schema, value, GoPosition { owner: "", path: &Path::ROOT, go_type: "" })?;
     decoder.read()
 }
 
@@ -99,7 +99,12 @@ impl<'s> Decoder<'s> {
         Ok(())
     }
 
-    fn value(&mut self, schema: SchemaRef<'s>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+    fn value(
+        &mut self,
+        schema: SchemaRef<'s>,
+        value: &mut Value,
+        at: GoPosition<'_>,
+    ) -> Result<(), DecodeError> {
         match schema.format() {
             Format::Quantity => return quantity(value),
             Format::IntOrString => return int_or_string(value, at),
@@ -130,7 +135,7 @@ impl<'s> Decoder<'s> {
         &mut self,
         schema: SchemaRef<'s>,
         value: &mut Value,
-        at: Place<'_>,
+        at: GoPosition<'_>,
     ) -> Result<(), DecodeError> {
         let name = schema.type_name().and_then(|name| name.rsplit('.').next()).unwrap_or_default();
         let (Some(props), Some(other)) = (self.props, name.strip_prefix("JSONSchemaPropsOr")) else {
@@ -148,7 +153,7 @@ impl<'s> Decoder<'s> {
             }
             ("StringArray", Value::Array(items)) => {
                 if let Some(wrong) = items.iter().find(|item| !item.is_string() && !item.is_null()) {
-                    return Err(Place { go_type: "string", ..at }.mismatch(what(wrong)));
+                    return Err(GoPosition { go_type: "string", ..at }.mismatch(what(wrong)));
                 }
             }
             // Anything else is there, and says nothing.
@@ -157,7 +162,12 @@ impl<'s> Decoder<'s> {
         apart.read().map(|_| ())
     }
 
-    fn list(&mut self, schema: SchemaRef<'s>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+    fn list(
+        &mut self,
+        schema: SchemaRef<'s>,
+        value: &mut Value,
+        at: GoPosition<'_>,
+    ) -> Result<(), DecodeError> {
         let mismatch = what(value);
         let Value::Array(items) = value else { return self.refuse(at.mismatch(mismatch)) };
         let Some(element) = schema.items() else { return Ok(()) };
@@ -166,12 +176,17 @@ impl<'s> Decoder<'s> {
             if item.is_null() {
                 *item = zero(element);
             }
-            self.value(element, item, Place { path: &at.path.index(index), go_type, ..at })?;
+            self.value(element, item, GoPosition { path: &at.path.index(index), go_type, ..at })?;
         }
         Ok(())
     }
 
-    fn map(&mut self, schema: SchemaRef<'s>, value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+    fn map(
+        &mut self,
+        schema: SchemaRef<'s>,
+        value: &mut Value,
+        at: GoPosition<'_>,
+    ) -> Result<(), DecodeError> {
         let mismatch = what(value);
         let Value::Object(entries) = value else { return self.refuse(at.mismatch(mismatch)) };
         let Some(element) = schema.additional() else {
@@ -191,7 +206,7 @@ impl<'s> Decoder<'s> {
                 *item = if element.format() == Format::Byte { json!("") } else { zero(element) };
                 continue;
             }
-            self.value(element, item, Place { path: &at.path.entry(key), go_type, ..at })?;
+            self.value(element, item, GoPosition { path: &at.path.entry(key), go_type, ..at })?;
         }
         Ok(())
     }
@@ -200,7 +215,7 @@ impl<'s> Decoder<'s> {
         &mut self,
         schema: SchemaRef<'s>,
         value: &mut Value,
-        at: Place<'_>,
+        at: GoPosition<'_>,
     ) -> Result<(), DecodeError> {
         let mismatch = what(value);
         let Value::Object(fields) = value else { return self.refuse(at.mismatch(mismatch)) };
@@ -222,7 +237,7 @@ impl<'s> Decoder<'s> {
             let go_type = property.go_type().unwrap_or(type_of(property));
             let within = property.go_embedded().map(|names| at.path.embedded(names));
             let path = within.as_ref().unwrap_or(at.path).child(name);
-            self.value(property, item, Place { owner, path: &path, go_type })?;
+            self.value(property, item, GoPosition { owner, path: &path, go_type })?;
         }
         for name in drop {
             fields.remove(&name);

@@ -20,13 +20,13 @@ impl DecodeError {
 
 /// Where the decoder is: the struct it is in, the path, and the Go type expected.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct GoPosition<'a> {
     pub(super) owner: &'a str,
     pub(super) path: &'a Path<'a>,
     pub(super) go_type: &'a str,
 }
 
-impl Place<'_> {
+impl GoPosition<'_> {
     pub(super) fn mismatch(&self, what: &str) -> DecodeError {
         if self.owner.is_empty() {
             return DecodeError(format!(

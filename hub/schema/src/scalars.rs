@@ -6,12 +6,12 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::arena::Format;
-use super::go_type_errors::{DecodeError, Place, what};
+use super::go_type_errors::{DecodeError, GoPosition, what};
 use super::navigate::SchemaRef;
 use super::time;
 use karmada_quantity::Quantity;
 
-pub(super) fn integer(schema: SchemaRef<'_>, value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
+pub(super) fn integer(schema: SchemaRef<'_>, value: &Value, at: GoPosition<'_>) -> Result<(), DecodeError> {
     let Value::Number(number) = value else { return Err(at.mismatch(what(value))) };
     let fits = match (schema.format(), number.as_i64()) {
         (_, None) => false,
@@ -34,12 +34,14 @@ pub(super) fn quantity(value: &mut Value) -> Result<(), DecodeError> {
     Ok(())
 }
 
-pub(super) fn int_or_string(value: &Value, at: Place<'_>) -> Result<(), DecodeError> {
+pub(super) fn int_or_string(value: &Value, at: GoPosition<'_>) -> Result<(), DecodeError> {
     match value {
         Value::String(_) => Ok(()),
         Value::Number(number) if number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()) => Ok(()),
-        Value::Number(number) => Err(Place { go_type: "int32", ..at }.mismatch(&format!("number {number}"))),
-        other => Err(Place { go_type: "int32", ..at }.mismatch(what(other))),
+        Value::Number(number) => {
+            Err(GoPosition { go_type: "int32", ..at }.mismatch(&format!("number {number}")))
+        }
+        other => Err(GoPosition { go_type: "int32", ..at }.mismatch(what(other))),
     }
 }
 
@@ -47,10 +49,10 @@ pub(super) fn timestamp(
     value: &mut Value,
     layout: &str,
     write: fn(jiff::Timestamp) -> String,
-    at: Place<'_>,
+    at: GoPosition<'_>,
 ) -> Result<(), DecodeError> {
     let Value::String(text) = value else {
-        return Err(Place { go_type: "string", ..at }.mismatch(what(value)));
+        return Err(GoPosition { go_type: "string", ..at }.mismatch(what(value)));
     };
     if let Some(why) = time::problem(text, layout) {
         return Err(DecodeError(why));
@@ -61,10 +63,10 @@ pub(super) fn timestamp(
     Ok(())
 }
 
-pub(super) fn bytes(value: &mut Value, at: Place<'_>) -> Result<(), DecodeError> {
+pub(super) fn bytes(value: &mut Value, at: GoPosition<'_>) -> Result<(), DecodeError> {
     let engine = base64::engine::general_purpose::STANDARD;
     if let Value::Array(items) = value {
-        let place = Place { go_type: "uint8", ..at };
+        let place = GoPosition { go_type: "uint8", ..at };
         let byte = |item: &Value| match item {
             Value::Null => Ok(0),
             Value::Number(number) => number

@@ -205,7 +205,7 @@ fn connected(link: &ClusterLink) -> (&'static str, (&'static str, String)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pending::Held;
+    use super::super::pending::WaitingDeletes;
     use karmada_gateway::fleet::{Hold, Progress};
     use karmada_gateway::ports::Batch;
 
@@ -265,7 +265,7 @@ mod tests {
         let pending = Pending {
             count: 2,
             oldest: Some(("web".into(), at(90))),
-            held: Some(Held { count: 7, last: at(1_700_000_000) }),
+            held: Some(WaitingDeletes { count: 7, last: at(1_700_000_000) }),
         };
         let shown = object(&cluster(), &ClusterLink { hold, ..live() }, &pending, None, at(200));
         let expected = json!({

@@ -17,7 +17,7 @@ use karmada_definitions::status::Status;
 use karmada_gateway::SharedFleet;
 use karmada_gateway::fleet::LinkState;
 use karmada_registry::cache::{Collection, Published};
-use karmada_registry::{Asked, Registry, VirtualResource};
+use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use karmada_schema::object::{ObjectKey, Stored};
 use tokio_util::sync::CancellationToken;
 
@@ -137,7 +137,7 @@ impl VirtualResource for ClusterLinks {
         self.published.len()
     }
 
-    async fn get(&self, asked: &Asked<'_>) -> Result<Arc<Stored>, Status> {
+    async fn get(&self, asked: &VirtualRequest<'_>) -> Result<Arc<Stored>, Status> {
         let key = ObjectKey::new("", asked.name);
         if !self.is_fresh(&key, self.registry.now()) {
             self.look_at(&key);
@@ -145,12 +145,12 @@ impl VirtualResource for ClusterLinks {
         self.published.get(&key).ok_or_else(|| Status::not_found(asked.definition, asked.name))
     }
 
-    async fn list(&self, _: &Asked<'_>) -> Result<Collection, Status> {
+    async fn list(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         self.look_at_all().await;
         Ok(self.published.collection())
     }
 
-    async fn watch(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+    async fn watch(&self, asked: &VirtualRequest<'_>) -> Result<Collection, Status> {
         self.list(asked).await
     }
 }

@@ -146,7 +146,7 @@ pub(super) fn page(clusters: &[Seen<'_>], sessions: usize) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::pending::Held;
+    use super::super::pending::WaitingDeletes;
     use super::*;
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             serde_json::from_value(json!({"metadata": {"name": "north"}, "spec": {"syncMode": "Pull"},
             "status": {"resourceSummary": {"allocatable": {"cpu": "1500m"}}}}))
             .unwrap();
-        let held = Some(Held { count: 4, last: jiff::Timestamp::UNIX_EPOCH });
+        let held = Some(WaitingDeletes { count: 4, last: jiff::Timestamp::UNIX_EPOCH });
         let away = Seen { cluster, link: None, pending: Pending { count: 7, oldest: None, held } };
         let page = page(&[away], 3);
         let lines: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();

@@ -23,25 +23,25 @@ pub struct Pending {
     /// The one that has waited for the longest, and since when.
     pub oldest: Option<(Arc<str>, Timestamp)>,
     /// Works that nobody wants there any more, and that wait for a person to let them go.
-    pub held: Option<Held>,
+    pub held: Option<WaitingDeletes>,
 }
 
 /// Works that wait for a person to let them go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct WaitingDeletes {
     /// How many.
     pub count: usize,
     /// When the last of them was held back: a word for this moment lets all of them go.
     pub last: Timestamp,
 }
 
-impl Held {
+impl WaitingDeletes {
     /// What waits by then. Of the very second more may come under the same moment, which nobody has seen who lets go what is shown: it is
     /// shown in the next one.
-    fn of(looks: &Looks, now: Timestamp) -> Option<Held> {
+    fn of(looks: &Looks, now: Timestamp) -> Option<WaitingDeletes> {
         let all = || looks.values().filter_map(|look| look.held);
         let settled = || all().filter(|since| since.as_second() != now.as_second());
-        settled().max().map(|last| Held { count: settled().count(), last })
+        settled().max().map(|last| WaitingDeletes { count: settled().count(), last })
     }
 
     /// The batch that a person lets go.
@@ -83,7 +83,7 @@ impl PendingWorks {
             .collect();
         let waiting = || looks.iter().filter_map(|(name, look)| Some((name.clone(), look.pending?)));
         let (count, oldest) = (waiting().count(), waiting().min_by_key(|(_, since)| *since));
-        let held = Held::of(&looks, self.registry.now());
+        let held = WaitingDeletes::of(&looks, self.registry.now());
         self.fleet.keep_looks(cluster, looks);
         Pending { count, oldest, held }
     }
@@ -156,7 +156,10 @@ mod tests {
     fn a_work_that_was_held_back_waits_since_its_mark() {
         let mut work = json!({"metadata": {"labels": {"edge.karmada.io/removal-held": "20260131T235959Z"}}});
         let since = held_since(&work);
-        assert_eq!(since.map(|last| Held { count: 1, last }.batch()).as_deref(), Some("20260131T235959Z"));
+        assert_eq!(
+            since.map(|last| WaitingDeletes { count: 1, last }.batch()).as_deref(),
+            Some("20260131T235959Z")
+        );
         work["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
         assert_eq!(held_since(&work), None, "it was let go");
         assert_eq!(
@@ -174,7 +177,7 @@ mod tests {
             seconds.iter().enumerate().map(named).collect()
         };
         let shown = |seconds: &[i64], now: i64| {
-            Held::of(&held(seconds), at(now)).map(|held| (held.count, held.last.as_second()))
+            WaitingDeletes::of(&held(seconds), at(now)).map(|held| (held.count, held.last.as_second()))
         };
         assert_eq!(shown(&[100, 100], 100_900), None, "a third may come in this second");
         assert_eq!(shown(&[100, 100, 100], 101_000), Some((3, 100)));

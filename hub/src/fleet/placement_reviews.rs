@@ -15,7 +15,7 @@ use karmada_controllers::shared::Shared;
 use karmada_core::placement_review::{Review, WhatIf};
 use karmada_core::scheduler::{ClusterVerdict, Outcome};
 use karmada_definitions::status::Status;
-use karmada_registry::{Asked, Registry, VirtualResource};
+use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ impl PlacementReviews {
 
 #[async_trait::async_trait]
 impl VirtualResource for PlacementReviews {
-    async fn create(&self, _: &Asked<'_>, mut asked: Value) -> Result<Value, Status> {
+    async fn create(&self, _: &VirtualRequest<'_>, mut asked: Value) -> Result<Value, Status> {
         let spec: Spec = serde_json::from_value(asked["spec"].clone())
             .map_err(|error| Status::bad_request(format!("spec: {error}")))?;
         let named = |of: fn(&Value) -> &str| !of(&spec.manifest).is_empty();

@@ -11,7 +11,7 @@ use karmada_controllers::runner::{Action, Controller};
 use karmada_core::registration::keys;
 use karmada_gateway::ports::{Applied, StatusSink, WorkReport};
 use karmada_proto::v1::hub_frame;
-use karmada_registry::{Asked, VirtualResource};
+use karmada_registry::{VirtualRequest, VirtualResource};
 use serde_json::{Value, json};
 
 use super::testing::{NORTH, Rig};
@@ -255,7 +255,7 @@ async fn a_link_is_shown_for_each_cluster_and_goes_with_it() {
     let shown = rig.registry.definition("edge.karmada.io", "v1alpha1", "clusterlinks").unwrap();
     let links = ClusterLinks::provide(&rig.registry, rig.gateway.fleet(), &shown);
     let user = super::write_options::write_options().user;
-    let asked = Asked { definition: &shown, user: &user, namespace: "", name: NORTH };
+    let asked = VirtualRequest { definition: &shown, user: &user, namespace: "", name: NORTH };
     assert_eq!(links.get(&asked).await.unwrap_err().code, 404);
     let agent = rig.agent().await;
     assert_eq!(links.reconcile(&north()).await.unwrap(), Action::Done);

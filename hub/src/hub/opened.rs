@@ -1,6 +1,6 @@
 //! What a start opens before anything is served: the directory, the store, what encrypts it, the memory of sessions, the cache.
 //!
-//! In: settings. Out: an [`Opened`], or what could not be opened.
+//! In: settings. Out: an [`OpenedState`], or what could not be opened.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::randomness;
 use crate::settings::{Settings, StoreKind};
 
 /// What a start stands on.
-pub(super) struct Opened {
+pub(super) struct OpenedState {
     pub data: Arc<DataDir>,
     pub store: Arc<dyn Store>,
     pub encryption: Option<Arc<Encryption>>,
@@ -24,8 +24,8 @@ pub(super) struct Opened {
     pub cache: Arc<Cache>,
 }
 
-impl Opened {
-    pub async fn open(settings: &Settings, clock: &Clock) -> Result<Opened> {
+impl OpenedState {
+    pub async fn open(settings: &Settings, clock: &Clock) -> Result<OpenedState> {
         let data = Arc::new(DataDir::open(&settings.data_dir, clock())?);
         let OpenedStore { store, file } = open_store(settings, &data)?;
         let encryption = match &settings.encryption {
@@ -40,7 +40,7 @@ impl Opened {
             .context("remembering this start")?;
         let at_rest = encryption.as_ref().map(|encryption| encryption.values());
         let cache = Cache::load_through(&*store, at_rest).await.context("reading the store")?;
-        Ok(Opened { data, store, encryption, sessions: Arc::new(sessions), cache })
+        Ok(OpenedState { data, store, encryption, sessions: Arc::new(sessions), cache })
     }
 }
 

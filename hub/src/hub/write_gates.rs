@@ -12,14 +12,14 @@ use karmada_registry::admission::{
 };
 use karmada_registry::{Clock, Parts, Registry};
 
-use super::opened::Opened;
+use super::opened::OpenedState;
 use crate::fleet::{CustomizationValidation, DeletionProtection, EXEMPT, FederatedQuotas, KarmadaPolicies};
 use crate::settings::{Serves, Settings};
 use crate::{certificates, randomness};
 
 /// The registry over what was opened.
 pub(super) fn registry(
-    opened: &Opened,
+    opened: &OpenedState,
     authorizer: &Arc<Authorizer>,
     settings: &Settings,
     clock: &Clock,
@@ -43,7 +43,7 @@ pub(super) fn registry(
     Arc::new(registry)
 }
 
-fn gates(opened: &Opened, authorizer: &Arc<Authorizer>, settings: &Settings) -> Vec<Box<dyn Admission>> {
+fn gates(opened: &OpenedState, authorizer: &Arc<Authorizer>, settings: &Settings) -> Vec<Box<dyn Admission>> {
     let mut gates: Vec<Box<dyn Admission>> = vec![
         Box::new(NamespaceLifecycle),
         Box::new(PodDefaults),

@@ -15,11 +15,11 @@ use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOw
 /// A socket that breaks off once it is cut. One without a hold on it is as it was.
 pub(super) struct Takeable<S> {
     socket: S,
-    line: Option<Line>,
+    line: Option<HeldSocket>,
 }
 
 /// The socket's end of a hold.
-struct Line {
+struct HeldSocket {
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     _gone: DropGuard,
 }
@@ -37,13 +37,14 @@ impl<S> Takeable<S> {
             return (Takeable { socket, line: None }, None);
         }
         let (cut, gone) = (CancellationToken::new(), CancellationToken::new());
-        let line = Line { cut: Box::pin(cut.clone().cancelled_owned()), _gone: gone.clone().drop_guard() };
+        let line =
+            HeldSocket { cut: Box::pin(cut.clone().cancelled_owned()), _gone: gone.clone().drop_guard() };
         (Takeable { socket, line: Some(line) }, Some(Hold { cut, gone }))
     }
 
     /// Fails once it is cut; wakes the caller then.
     fn holds(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        let is_cut = |line: &mut Line| line.cut.as_mut().poll(context).is_ready();
+        let is_cut = |line: &mut HeldSocket| line.cut.as_mut().poll(context).is_ready();
         if self.line.as_mut().is_some_and(is_cut) {
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was cut"));
         }

@@ -1,4 +1,4 @@
-//! How fast one file takes writes, and gives lists: `cargo bench -p karmada-store` (`-- --one`, `--some`, `--many`, `--reads`
+//! How fast one file takes writes, and gives lists: `cargo bench -p karmada-store --features jemalloc` (`-- --one`, `--some`, `--many`, `--reads`
 //! for a part).
 //!
 //! Prints one JSON line per figure: `{"row","ours","unit","goal","met"}`. Every put is an object and an event
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use karmada_store::{Expect, SqliteOptions, SqliteStore, Store};
 
-/// As in the hub.
+/// As in the hub of a site.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

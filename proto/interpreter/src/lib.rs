@@ -4,10 +4,11 @@
 //! door: [`Native`] knows the built-in kinds and [`ThirdParty`] those of other projects, and a [`Chain`] asks several
 //! interpreters in order, so that customizations stand before both (features: Resource interpreter).
 //!
-//! Beside the interpreter: [`retention`] merges what the hub wants with what a member has, whatever the kind, and
+//! Beside the interpreter: [`retention`] merges what the hub wants with what a member has, whatever the kind, [`conflict_resolution`] says whether it may, and
 //! [`summary`] counts a member's nodes and resources, and [`node_room`] says how much more they have room for.
 
 pub mod aggregate;
+pub mod conflict_resolution;
 pub mod dependencies;
 pub mod health;
 mod native;

@@ -28,7 +28,7 @@ use crate::nodes_and_pods::{NodeOffer, PodUse};
 
 /// What is known of a member.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Room<'a> {
+pub struct NodeRoom<'a> {
     /// Its nodes, in the order in which they are filled.
     pub nodes: &'a [NodeOffer],
     /// Its pods.
@@ -95,7 +95,7 @@ impl<'a> Ask<'a> {
 
 /// How many more replicas with these requirements the member has room for; without any, places for pods are counted.
 /// Quotas of the requirements' namespace bound it, and those of every namespace where they name none.
-pub fn replicas(room: &Room<'_>, requirements: Option<&ReplicaRequirements>) -> i32 {
+pub fn replicas(room: &NodeRoom<'_>, requirements: Option<&ReplicaRequirements>) -> i32 {
     let ask = Ask::of_replica(requirements);
     let assumed = assumed(room);
     let (resources, mut free) = counted(room, std::slice::from_ref(&ask), &assumed);
@@ -111,7 +111,7 @@ pub fn replicas(room: &Room<'_>, requirements: Option<&ReplicaRequirements>) -> 
 
 /// How many whole sets of these parts the member has room for. Parts without any pod are no bound. Quotas of
 /// `namespace` bound it, and none where it is empty.
-pub fn component_sets(room: &Room<'_>, namespace: &str, components: &[Component]) -> i32 {
+pub fn component_sets(room: &NodeRoom<'_>, namespace: &str, components: &[Component]) -> i32 {
     let asks = Ask::of_components(components);
     if asks.iter().all(|ask| ask.count == 0) {
         return i32::MAX;
@@ -127,13 +127,17 @@ pub fn component_sets(room: &Room<'_>, namespace: &str, components: &[Component]
 
 type AssumedAsks<'a> = Vec<(&'a str, Vec<Ask<'a>>)>;
 
-fn assumed<'a>(room: &Room<'a>) -> AssumedAsks<'a> {
+fn assumed<'a>(room: &NodeRoom<'a>) -> AssumedAsks<'a> {
     let asks = |workload: &'a Assumed| Ask::of_components(&workload.components);
     room.assumed.iter().map(|workload| (workload.namespace.as_str(), asks(workload))).collect()
 }
 
 /// The resources that anything here asks for, and what is free of them on each node.
-fn counted<'a>(room: &Room<'_>, asks: &[Ask<'a>], assumed: &[(&str, Vec<Ask<'a>>)]) -> (Resources<'a>, Free) {
+fn counted<'a>(
+    room: &NodeRoom<'_>,
+    asks: &[Ask<'a>],
+    assumed: &[(&str, Vec<Ask<'a>>)],
+) -> (Resources<'a>, Free) {
     let all = asks.iter().chain(assumed.iter().flat_map(|(_, asks)| asks));
     let resources = Resources::of(all.map(|ask| ask.request));
     let free = Free::of(room.nodes, room.pods, &resources);
@@ -142,7 +146,7 @@ fn counted<'a>(room: &Room<'_>, asks: &[Ask<'a>], assumed: &[(&str, Vec<Ask<'a>>
 
 /// Lays what is assumed onto the nodes, in order; each sort of each workload goes over the nodes once. A workload that
 /// does not fit keeps what room it found.
-fn settle(room: &Room<'_>, resources: &Resources<'_>, free: &mut Free, assumed: &[(&str, Vec<Ask<'_>>)]) {
+fn settle(room: &NodeRoom<'_>, resources: &Resources<'_>, free: &mut Free, assumed: &[(&str, Vec<Ask<'_>>)]) {
     for (_, asks) in assumed {
         let mut layers: Vec<Layer> = asks.iter().map(|ask| Layer::of(ask, resources)).collect();
         first_fit::set(room.nodes, free, &mut layers);

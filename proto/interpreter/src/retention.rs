@@ -1,8 +1,7 @@
 //! What the hub wants of an object's metadata, merged with what the member has, whatever the kind.
 
 use karmada_api::object;
-use karmada_api::strings::annotations::{CONFLICT_OVERWRITE, MANAGED_ANNOTATIONS, MANAGED_LABELS};
-use karmada_api::strings::labels::{MANAGED, MANAGED_VALUE};
+use karmada_api::strings::annotations::{MANAGED_ANNOTATIONS, MANAGED_LABELS};
 use serde_json::{Map, Value};
 
 /// Keeps the member's resourceVersion, finalizers and owners, and its labels and annotations, save those that the
@@ -34,11 +33,4 @@ fn merge(wants: &mut Map<String, Value>, has: &Map<String, Value>, map: &str, re
     for (key, value) in foreign {
         wanted.entry(key.clone()).or_insert_with(|| value.clone());
     }
-}
-
-/// Whether an object that the member already has may be changed: it is managed, or the Work says to take it over.
-pub fn allow_update(desired: &Value, observed: &Value) -> bool {
-    object::label(observed, MANAGED) == Some(MANAGED_VALUE)
-        || object::annotation(desired, karmada_api::strings::annotations::CONFLICT_RESOLUTION)
-            == Some(CONFLICT_OVERWRITE)
 }

@@ -7,7 +7,7 @@ mod recorded;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::{Component, ReplicaRequirements};
 use karmada_interpreter::node_room::{
-    Assumed, Quota, Room, UnschedulableError, component_sets, replicas, unschedulable,
+    Assumed, NodeRoom, Quota, UnschedulableError, component_sets, replicas, unschedulable,
 };
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
 use recorded::{Differences, Verdict, compare};
@@ -37,7 +37,7 @@ fn asked(case: &Value) -> Value {
     let quotas: Vec<Quota> = heeded.iter().map(Quota::of).collect();
     let protected = if case["overcommitProtection"] == true { list(case, "assumed") } else { Vec::new() };
     let assumed: Vec<Assumed> = serde_json::from_value(json!(protected)).unwrap();
-    let room = Room { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &assumed };
+    let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &assumed };
     match case["kind"].as_str().unwrap() {
         "replicas" => {
             let requirements: Option<ReplicaRequirements> = read(case, "requirements");
@@ -78,7 +78,7 @@ fn claimed(node: &Value, claim: &Value) -> i32 {
     node["status"]["allocatable"]["pods"] = json!("7");
     let nodes = [NodeOffer::of(&node)];
     let wanted = requirements(&json!({"nodeClaim": claim}));
-    replicas(&Room { nodes: &nodes, ..Room::default() }, Some(&wanted))
+    replicas(&NodeRoom { nodes: &nodes, ..NodeRoom::default() }, Some(&wanted))
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn the_scarcest_resource_of_each_node_decides() {
     ];
     for (offered, asked, wanted) in table {
         let nodes = [NodeOffer::of(&json!({"metadata": {"name": "n"}, "status": {"allocatable": offered}}))];
-        let room = Room { nodes: &nodes, pods: &pods, ..Room::default() };
+        let room = NodeRoom { nodes: &nodes, pods: &pods, ..NodeRoom::default() };
         let got = replicas(&room, Some(&requirements(&json!({"resourceRequest": asked}))));
         assert_eq!(got, wanted, "{offered} {asked}");
     }
@@ -179,10 +179,10 @@ fn parts(json: &Value) -> Vec<Component> {
 fn parts_without_pods_are_no_bound() {
     let nodes =
         [NodeOffer::of(&json!({"metadata": {"name": "n"}, "status": {"allocatable": {"pods": "3"}}}))];
-    let room = Room { nodes: &nodes, ..Room::default() };
+    let room = NodeRoom { nodes: &nodes, ..NodeRoom::default() };
     let none = parts(&json!([{"name": "a", "replicas": 0}, {"name": "b", "replicas": -4}]));
     assert_eq!(component_sets(&room, "ns", &none), i32::MAX);
-    assert_eq!(component_sets(&Room::default(), "ns", &none), i32::MAX);
+    assert_eq!(component_sets(&NodeRoom::default(), "ns", &none), i32::MAX);
     let some = parts(&json!([{"name": "a", "replicas": 0}, {"name": "b", "replicas": 2}]));
     assert_eq!(component_sets(&room, "ns", &some), 1);
 }
@@ -196,7 +196,7 @@ fn under(quota: &Value, assumed_cpu: &str) -> (i32, i32) {
     let taken = json!([{"replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": assumed_cpu}, "priorityClassName": "high"}}]);
     let assumed = [Assumed { namespace: "ns".into(), components: parts(&taken) }];
     let nodes = [NodeOffer::of(&node)];
-    let room = Room { nodes: &nodes, pods: &[], quotas: &quotas, assumed: &assumed };
+    let room = NodeRoom { nodes: &nodes, pods: &[], quotas: &quotas, assumed: &assumed };
     let wanted = json!({"namespace": "ns", "priorityClassName": "high", "resourceRequest": {"cpu": "1"}});
     let sets = parts(&json!([{"replicas": 1, "replicaRequirements": wanted}]));
     (replicas(&room, Some(&requirements(&wanted))), component_sets(&room, "ns", &sets))
@@ -246,7 +246,7 @@ fn what_is_more_than_can_be_counted_is_the_most() {
         NodeOffer::of(&json!({"metadata": {"name": name}, "status": {"allocatable": {"pods": "5G"}}}))
     };
     let nodes = [node("a"), node("b")];
-    assert_eq!(replicas(&Room { nodes: &nodes, ..Room::default() }, None), i32::MAX);
+    assert_eq!(replicas(&NodeRoom { nodes: &nodes, ..NodeRoom::default() }, None), i32::MAX);
 }
 
 fn deployment() -> Value {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use karmada_api::binding::{Component, ReplicaRequirements};
-use karmada_interpreter::node_room::{Assumed, Quota, Room, component_sets, replicas};
+use karmada_interpreter::node_room::{Assumed, NodeRoom, Quota, component_sets, replicas};
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -93,7 +93,10 @@ impl Slow<'_> {
     /// Puts one pod on the first node that has room by itself.
     fn put(&mut self, wanted: Option<&ReplicaRequirements>) -> bool {
         let room = |node: &NodeOffer| {
-            replicas(&Room { nodes: std::slice::from_ref(node), pods: &self.pods, ..Room::default() }, wanted)
+            replicas(
+                &NodeRoom { nodes: std::slice::from_ref(node), pods: &self.pods, ..NodeRoom::default() },
+                wanted,
+            )
         };
         let Some(node) = self.nodes.iter().find(|node| room(node) > 0) else { return false };
         let mut request = wanted.map(|wanted| wanted.resource_request.clone()).unwrap_or_default();
@@ -121,7 +124,7 @@ proptest! {
                                              more in some_amounts(), at in 0_usize..6, hard in 0_u32..20, used in 0_u32..20) {
         let wanted = requirements(&wanted);
         let answer = |nodes: &[NodeOffer], quotas: &[Quota]| {
-            replicas(&Room { nodes, pods: &pods, quotas, assumed: &[] }, Some(&wanted))
+            replicas(&NodeRoom { nodes, pods: &pods, quotas, assumed: &[] }, Some(&wanted))
         };
         let before = answer(&nodes, &[]);
         let mut larger = nodes.clone();
@@ -162,7 +165,7 @@ proptest! {
         let parts = strict_parts(&parts);
         let assumed: Vec<Assumed> = assumed.iter().map(|one| Assumed { namespace: "ns".into(), components: strict_parts(&one.components) }).collect();
         let room = |nodes: &[NodeOffer]| {
-            let room = Room { nodes, pods: &pods, quotas: &[], assumed: &assumed };
+            let room = NodeRoom { nodes, pods: &pods, quotas: &[], assumed: &assumed };
             (replicas(&room, Some(&wanted)), replicas(&room, None), component_sets(&room, "ns", &parts))
         };
         prop_assert_eq!(room(&with), room(&nodes));
@@ -171,7 +174,7 @@ proptest! {
     #[test]
     fn replicas_are_the_sum_over_single_nodes(nodes in some_nodes(), pods in some_pods(), wanted in some_requirements()) {
         let wanted = requirements(&wanted);
-        let answer = |nodes: &[NodeOffer]| replicas(&Room { nodes, pods: &pods, ..Room::default() }, Some(&wanted));
+        let answer = |nodes: &[NodeOffer]| replicas(&NodeRoom { nodes, pods: &pods, ..NodeRoom::default() }, Some(&wanted));
         let single: i32 = nodes.iter().map(|node| answer(std::slice::from_ref(node))).sum();
         prop_assert_eq!(answer(&nodes), single);
     }
@@ -179,10 +182,10 @@ proptest! {
     #[test]
     fn order_of_nodes_and_pods_does_not_matter_for_replicas(mut nodes in some_nodes(), mut pods in some_pods(), wanted in some_requirements()) {
         let wanted = requirements(&wanted);
-        let forth = replicas(&Room { nodes: &nodes, pods: &pods, ..Room::default() }, Some(&wanted));
+        let forth = replicas(&NodeRoom { nodes: &nodes, pods: &pods, ..NodeRoom::default() }, Some(&wanted));
         nodes.reverse();
         pods.reverse();
-        prop_assert_eq!(replicas(&Room { nodes: &nodes, pods: &pods, ..Room::default() }, Some(&wanted)), forth);
+        prop_assert_eq!(replicas(&NodeRoom { nodes: &nodes, pods: &pods, ..NodeRoom::default() }, Some(&wanted)), forth);
     }
 
     #[test]
@@ -196,7 +199,7 @@ proptest! {
         while sets < 99 && slow.put_set(&parts) {
             sets += 1;
         }
-        let room = Room { nodes: &nodes, pods: &pods, quotas: &[], assumed: &assumed };
+        let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &[], assumed: &assumed };
         prop_assert_eq!(component_sets(&room, "ns", &parts), sets);
     }
 
@@ -204,7 +207,7 @@ proptest! {
     fn a_set_of_one_part_is_so_many_replicas(nodes in some_nodes(), pods in some_pods(), wanted in some_requirements(), count in 1_i32..5,
                                              hard in 0_u32..20) {
         let quotas = [quota(hard, 1)];
-        let room = Room { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &[] };
+        let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &[] };
         let parts: Vec<Component> = serde_json::from_value(json!([{"replicas": count, "replicaRequirements": wanted}])).unwrap();
         prop_assert_eq!(component_sets(&room, "ns", &parts), replicas(&room, Some(&requirements(&wanted))) / count);
     }
@@ -223,7 +226,7 @@ proptest! {
             {"replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": amounts[7]}}}])).unwrap();
         let quotas = [Quota::of(&json!({"metadata": {"namespace": "ns"}, "status": {"hard": {"requests.cpu": quota_left}, "used": {"requests.cpu": amounts[3]}}}))];
         let assumed = [Assumed { namespace: "ns".into(), components: parts.clone() }];
-        let room = Room { nodes: &nodes, pods: &[pod.clone(), pod], quotas: &quotas, assumed: &assumed };
+        let room = NodeRoom { nodes: &nodes, pods: &[pod.clone(), pod], quotas: &quotas, assumed: &assumed };
         prop_assert!(replicas(&room, Some(&requirements(&wanted))) >= 0);
         prop_assert!(component_sets(&room, "ns", &parts) >= 0);
     }

@@ -10,8 +10,8 @@ use karmada_api::binding::{AggregatedStatusItem, Component, Health};
 use karmada_api::cluster::ResourceModel;
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
 use karmada_interpreter::{
-    Answer, Chain, DependentObject, InterpretError, Interpreter, Native, Operation, Replicas, health_of,
-    retain, retention, summary,
+    Answer, Chain, DependentObject, InterpretError, Interpreter, Native, Operation, Replicas,
+    conflict_resolution, health_of, retain, retention, summary,
 };
 use proptest::prelude::*;
 use recorded::{Differences, Verdict, compare};
@@ -149,7 +149,7 @@ fn recorded_retention() {
             let observed = with("labels", "karmada.io/managed", &case["observedManagedLabel"]);
             let key = "work.karmada.io/conflict-resolution";
             let desired = with("annotations", key, &case["desiredConflictResolution"]);
-            compare(&case["allowed"], &json!(retention::allow_update(&desired, &observed)))
+            compare(&case["allowed"], &json!(conflict_resolution::allow_update(&desired, &observed)))
         }
         _ => Verdict::Skip,
     });

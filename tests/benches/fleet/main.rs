@@ -6,12 +6,17 @@
 //! the loops' queues.
 //!
 //! `cargo bench -p tests --bench fleet`; `-- --clusters N`, `-- --bindings N` for another size, and `-- --times N` for how often each event comes.
+//! With `-- --agents N` it is the stream that is measured, with so many agents ([`agents`]).
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 
+mod agents;
+mod counted_connection;
 mod events;
 mod fleet;
 mod gauge;
+mod simulated_agent;
+mod simulator;
 
 use std::sync::Arc;
 
@@ -50,6 +55,14 @@ async fn start(directory: &std::path::Path, now: Timestamp) -> (Hub, RegistryApi
 }
 
 fn main() {
+    let asked = |name: &str| std::env::args().any(|argument| argument == name);
+    if asked("--simulator") {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        return runtime.expect("a runtime").block_on(simulator::run());
+    }
+    if asked("--agents") {
+        return agents::run(number("--agents", 1000), asked("--grpc"), asked("--quick"));
+    }
     let size = Size { clusters: number("--clusters", 1000), bindings: number("--bindings", 2000) };
     let times = number("--times", 5);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

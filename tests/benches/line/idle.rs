@@ -14,7 +14,8 @@ use tests::hub::{Hub, HubOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::footprint::resident;
-use crate::site::{Joining, Site};
+use crate::site::Site;
+use tests::joining::Joining;
 use tests::rows::{Goal, Rows};
 
 /// Counters of one socket, both directions together.

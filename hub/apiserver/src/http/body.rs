@@ -13,8 +13,8 @@ use karmada_definitions::status::Status;
 use karmada_schema::protobuf::{self, ProtobufError};
 use serde_json::Value;
 
+use super::memory_shares::{self, TakenMemory};
 use super::negotiation::ACCEPTED;
-use super::room::{self, Taken};
 use super::yaml;
 
 /// The largest body that is read: kube-apiserver's limit.
@@ -38,13 +38,13 @@ pub(super) fn received(bytes: Bytes) -> Received {
 /// Whether reading what it holds and judging it may take a thread for long: it is long, or its length is not told.
 pub(super) fn is_long(body: &Received) -> bool {
     !http_body::Body::is_end_stream(body)
-        && http_body::Body::size_hint(body).exact().is_none_or(|size| size > room::FROM as u64)
+        && http_body::Body::size_hint(body).exact().is_none_or(|size| size > memory_shares::FROM as u64)
 }
 
 /// A body whose bytes take room while they arrive. A short one whose length is told is not counted.
-pub(super) fn counted(inner: Received, taken: Taken) -> Received {
+pub(super) fn counted(inner: Received, taken: TakenMemory) -> Received {
     let size = http_body::Body::size_hint(&inner);
-    if size.exact().is_some_and(|size| size <= room::FROM as u64) {
+    if size.exact().is_some_and(|size| size <= memory_shares::FROM as u64) {
         return inner;
     }
     Counted { inner, taken }.boxed_unsync()
@@ -52,7 +52,7 @@ pub(super) fn counted(inner: Received, taken: Taken) -> Received {
 
 struct Counted {
     inner: Received,
-    taken: Taken,
+    taken: TakenMemory,
 }
 
 impl http_body::Body for Counted {
@@ -67,7 +67,7 @@ impl http_body::Body for Counted {
         if let Poll::Ready(Some(Ok(frame))) = &polled
             && self.taken.more(frame.data_ref().map_or(0, Bytes::len)).is_err()
         {
-            return Poll::Ready(Some(Err(room::FULL.to_owned())));
+            return Poll::Ready(Some(Err(memory_shares::FULL.to_owned())));
         }
         polled
     }
@@ -94,8 +94,8 @@ pub(super) async fn read(body: Received) -> Result<Bytes, Status> {
 async fn read_all(mut body: Received) -> Result<Bytes, Status> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| match error == room::FULL {
-            true => Status::from(room::Full),
+        let frame = frame.map_err(|error| match error == memory_shares::FULL {
+            true => Status::from(memory_shares::Full),
             false => Status::bad_request(format!("the body broke off: {error}")),
         })?;
         if let Some(data) = frame.data_ref() {
@@ -217,7 +217,7 @@ mod tests {
     async fn bodies_that_nobody_finishes_hold_a_bounded_room() {
         static MEGABYTE: [u8; 1 << 20] = [b' '; 1 << 20];
         let user = |name: &str| karmada_registry::User { name: name.into(), ..Default::default() };
-        let room = room::Room::default();
+        let room = memory_shares::MemoryShares::default();
         let mut unfinished = Vec::new();
         let mut refused = 0;
         for _ in 0..200 {

@@ -7,7 +7,7 @@ use http::Response;
 use hyper::upgrade::OnUpgrade;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_registry::Asked;
+use karmada_registry::VirtualRequest;
 
 use super::answer_body::Body;
 use super::body::Received;
@@ -44,7 +44,8 @@ impl ApiServer {
         fits::is_placed(wanted)?;
         self.admit_connection(call, definition, wanted).await?;
         let namespace = namespace_of(definition, wanted);
-        let asked = Asked { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
+        let asked =
+            VirtualRequest { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
         let object = self.registry.read(&asked).await?;
         let connection = Connection {
             user: &call.user,

@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::field_selector::{FieldSelector, Selector};
-use karmada_registry::Asked;
+use karmada_registry::VirtualRequest;
 use karmada_registry::cache::Collection;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_schema::selector::LabelSelector;
@@ -97,7 +97,7 @@ impl ApiServer {
     pub(super) async fn list(&self, of: ResourceCall<'_, '_>) -> Result<Response<Body>, Status> {
         let ResourceCall { call, definition, wanted, format } = of;
         let selector = selector(definition, &call.query)?;
-        let asked = Asked { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
+        let asked = VirtualRequest { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
         let mut page = self.page(&call.query, &asked, &selector).await?;
         page.items = self.registry.view(definition, page.items).await?;
         let mut metadata = json!({"resourceVersion": page.revision.to_string()});
@@ -172,7 +172,12 @@ impl ApiServer {
         response
     }
 
-    async fn page(&self, query: &Query, resource: &Asked<'_>, selector: &Selector) -> Result<Page, Status> {
+    async fn page(
+        &self,
+        query: &Query,
+        resource: &VirtualRequest<'_>,
+        selector: &Selector,
+    ) -> Result<Page, Status> {
         options::check_list(query)?;
         let limit = usize::try_from(options::number(query, "limit")?.unwrap_or(0)).unwrap_or(0);
         let matching = query.get("resourceVersionMatch");

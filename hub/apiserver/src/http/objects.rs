@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::FieldManager;
-use karmada_registry::{Asked, Operation, WriteOptions, Written};
+use karmada_registry::{Operation, VirtualRequest, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::Value;
 
@@ -63,7 +63,8 @@ impl ApiServer {
             let key = ObjectKey::new(&wanted.namespace, "");
             self.registry.admit_unstored(definition, &key, Operation::Create, &mut value, &options).await?;
             let answer = if definition.is_virtual {
-                let asked = Asked { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
+                let asked =
+                    VirtualRequest { definition, user: &call.user, namespace: &wanted.namespace, name: "" };
                 self.registry.answer(&asked, value).await?
             } else {
                 self.access.review(definition, &call.user, &wanted.namespace, value).await?

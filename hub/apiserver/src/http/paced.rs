@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use super::answer_body::Body;
 use super::heavy::HeavyRequest;
-use super::room::Taken;
+use super::memory_shares::TakenMemory;
 use crate::fairness::Seat;
 
 /// What is sent before others have a turn: about a tenth of a millisecond of encryption.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What is held for a reader.
 struct Answer {
     body: Body,
-    _room: Option<Taken>,
+    _room: Option<TakenMemory>,
 }
 
 struct Paced {
@@ -53,7 +53,7 @@ pub(super) fn paced(
     body: Body,
     seat: Option<Seat>,
     heavy: Option<HeavyRequest>,
-    room: Option<Taken>,
+    room: Option<TakenMemory>,
 ) -> Body {
     let size = http_body::Body::size_hint(&body);
     if size.exact().is_some_and(|size| size <= SLICE as u64) {

@@ -8,7 +8,7 @@ use karmada_definitions::kind_row::Known;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::strategy;
-use karmada_registry::{Asked, Operation};
+use karmada_registry::{Operation, VirtualRequest};
 use karmada_schema::object::{ObjectKey, meta};
 use karmada_schema::{names, protobuf};
 
@@ -70,7 +70,8 @@ impl ApiServer {
     async fn read(&self, of: ResourceCall<'_, '_>, verb: &str) -> Result<Response<Body>, Status> {
         let ResourceCall { call, definition, wanted, format } = of;
         let namespace = namespace_of(definition, wanted);
-        let asked = Asked { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
+        let asked =
+            VirtualRequest { definition, user: &call.user, namespace: &namespace, name: &wanted.name };
         if format.of_list.is_some() {
             if verb == "get" {
                 self.registry.read(&asked).await?;

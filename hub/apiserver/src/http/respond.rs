@@ -18,9 +18,9 @@ use karmada_definitions::status::Status;
 use karmada_schema::protobuf;
 use serde_json::Value;
 
+use super::memory_shares::{self, FROM, TakenMemory};
 use super::negotiation::{AnswerFormat, Encoding};
 use super::pieces::{Part, pieces};
-use super::room::{self, FROM, Taken};
 
 /// Bodies from this size on are compressed for clients that accept it (kube-apiserver's threshold).
 const GZIP_FROM: u64 = 128 << 10;
@@ -70,7 +70,10 @@ pub(super) struct Shared;
 
 /// Takes the room for an answer that was made for this reader alone. Short ones are sent at once, and what has no known end is made as it is
 /// taken.
-pub(super) fn housed(response: &Response<Body>, room: Option<Taken>) -> Result<Option<Taken>, room::Full> {
+pub(super) fn housed(
+    response: &Response<Body>,
+    room: Option<TakenMemory>,
+) -> Result<Option<TakenMemory>, memory_shares::Full> {
     let size = http_body::Body::size_hint(response.body()).exact().unwrap_or(0);
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     match room {

@@ -12,7 +12,7 @@ use karmada_kinds::field_selector::Selector;
 use karmada_registry::User;
 use parking_lot::Mutex;
 
-use super::room::{Full, Room, Taken};
+use super::memory_shares::{Full, MemoryShares, TakenMemory};
 
 /// An account, and what it selects.
 type Key = (String, Arc<Selector>);
@@ -20,20 +20,20 @@ type Key = (String, Arc<Selector>);
 /// Every selector that a watch holds.
 #[derive(Clone)]
 pub(super) struct Selectors {
-    room: Room,
-    known: Arc<Mutex<HashMap<Key, Weak<Held>>>>,
+    room: MemoryShares,
+    known: Arc<Mutex<HashMap<Key, Weak<HeldSelector>>>>,
 }
 
 /// A selector that watches hold.
-pub(super) struct Held {
+pub(super) struct HeldSelector {
     key: Key,
-    known: Weak<Mutex<HashMap<Key, Weak<Held>>>>,
-    _room: Taken,
+    known: Weak<Mutex<HashMap<Key, Weak<HeldSelector>>>>,
+    _room: TakenMemory,
 }
 
 impl Selectors {
     /// None yet; they take of this room.
-    pub(super) fn new(room: Room) -> Selectors {
+    pub(super) fn new(room: MemoryShares) -> Selectors {
         Selectors { room, known: Arc::default() }
     }
 
@@ -41,7 +41,7 @@ impl Selectors {
     ///
     /// # Errors
     /// It is another than those that the account holds, and there is no room for it.
-    pub(super) fn hold(&self, user: &User, selector: Selector) -> Result<Arc<Held>, Full> {
+    pub(super) fn hold(&self, user: &User, selector: Selector) -> Result<Arc<HeldSelector>, Full> {
         let bytes = selector.size();
         let key = (user.name.clone(), Arc::new(selector));
         let mut known = self.known.lock();
@@ -50,13 +50,14 @@ impl Selectors {
         }
         let mut room = self.room.of(user);
         room.more(bytes)?;
-        let held = Arc::new(Held { key: key.clone(), known: Arc::downgrade(&self.known), _room: room });
+        let held =
+            Arc::new(HeldSelector { key: key.clone(), known: Arc::downgrade(&self.known), _room: room });
         known.insert(key, Arc::downgrade(&held));
         Ok(held)
     }
 }
 
-impl Deref for Held {
+impl Deref for HeldSelector {
     type Target = Selector;
 
     fn deref(&self) -> &Selector {
@@ -64,7 +65,7 @@ impl Deref for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldSelector {
     fn drop(&mut self) {
         let Some(known) = self.known.upgrade() else { return };
         let mut known = known.lock();
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_a_selector_takes_is_room_that_its_account_holds() {
-        let (room, one) = (Room::default(), large(0).size());
+        let (room, one) = (MemoryShares::default(), large(0).size());
         assert!(one > 1 << 20, "{one}");
         let selectors = Selectors::new(room.clone());
         let mut held = Vec::new();
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn watches_of_an_account_that_select_alike_hold_one_selector() {
-        let room = Room::default();
+        let room = MemoryShares::default();
         let selectors = Selectors::new(room.clone());
         let first = selectors.hold(&user("viewer"), large(1)).unwrap();
         let others: Vec<_> = (0..200).map(|_| selectors.hold(&user("viewer"), large(1)).unwrap()).collect();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::room::{FROM, Full, Taken};
+use super::memory_shares::{FROM, Full, TakenMemory};
 
 /// How long a reader may take nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ pub(super) struct Unsent(Arc<Mutex<State>>);
 
 struct State {
     pieces: VecDeque<Bytes>,
-    room: Taken,
+    room: TakenMemory,
     /// Counts what was taken.
     taken: u64,
     given_up: bool,
@@ -29,7 +29,7 @@ struct State {
 
 impl Unsent {
     /// Nothing waits yet; `room` is of the reader's account.
-    pub(super) fn new(room: Taken) -> Unsent {
+    pub(super) fn new(room: TakenMemory) -> Unsent {
         let state = State { pieces: VecDeque::new(), room, taken: 0, given_up: false };
         Unsent(Arc::new(Mutex::new(state)))
     }
@@ -97,17 +97,17 @@ impl Unsent {
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::Room;
+    use super::super::memory_shares::MemoryShares;
     use super::*;
     use karmada_registry::User;
 
-    fn reader(room: &Room) -> Unsent {
+    fn reader(room: &MemoryShares) -> Unsent {
         Unsent::new(room.of(&User { name: "reader".into(), ..User::default() }))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_chunk_comes_in_pieces_and_whole() {
-        let unsent = reader(&Room::default());
+        let unsent = reader(&MemoryShares::default());
         assert_eq!(unsent.put(Bytes::from_static(b"short")).unwrap(), "short");
         assert_eq!(unsent.next(), None);
         let chunk: Vec<u8> = (0..FROM * 5 / 2).map(|at| at as u8).collect();
@@ -121,7 +121,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_stands_still_holds_nothing_for_good() {
-        let room = Room::default();
+        let room = MemoryShares::default();
         let mut stalled = Vec::new();
         loop {
             let unsent = reader(&room);

@@ -14,7 +14,7 @@ use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_registry::cache::{CacheEvent, Collection};
-use karmada_registry::{Asked, Registry};
+use karmada_registry::{Registry, VirtualRequest};
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_schema::protobuf;
 use serde_json::json;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::answer_body::Body;
 use super::negotiation::{Encoding, Meta, Shape};
 use super::resource_call::ResourceCall;
-use super::selectors::Held;
+use super::selectors::HeldSelector;
 use super::slow_reader::Unsent;
 use super::table::{self, Columns, Include};
 use super::{ApiServer, list, options, respond};
@@ -64,7 +64,7 @@ impl ApiServer {
             .and_then(|s| u64::try_from(s).ok())
             .filter(|s| *s > 0);
         let namespace = super::objects::namespace_of(definition, wanted);
-        let resource = Asked { definition, user: &call.user, namespace: &namespace, name: "" };
+        let resource = VirtualRequest { definition, user: &call.user, namespace: &namespace, name: "" };
         let objects = self.registry.watch(&resource).await?;
         let bookmarks = call.query.flag("allowWatchBookmarks");
         let lasting = seconds.map_or(LONGEST, Duration::from_secs);
@@ -129,7 +129,7 @@ struct Watcher {
     definition: Arc<ResourceDefinition>,
     objects: Collection,
     namespace: String,
-    selector: Arc<Held>,
+    selector: Arc<HeldSelector>,
     shape: Shape,
     encoding: Encoding,
     include: Include,
@@ -143,7 +143,7 @@ struct Watcher {
     initial_end: Option<Bytes>,
     /// Of what was there at first, that which was no longer so when its turn came.
     ahead: HashMap<ObjectKey, Ahead>,
-    ready: VecDeque<Line>,
+    ready: VecDeque<WatchItem>,
     unsent: Unsent,
     columns_sent: bool,
     next_bookmark: Instant,
@@ -153,7 +153,7 @@ struct Watcher {
 }
 
 /// What is to be sent. Objects become lines when it is their turn: a watcher that begins with many, and reads slowly, holds none.
-enum Line {
+enum WatchItem {
     Object(&'static str, Arc<Stored>),
     Made(Bytes),
 }
@@ -234,9 +234,9 @@ impl Watcher {
         }
         let shown = self.registry.view(&self.definition, batch).await?;
         let matching = shown.into_iter().filter(|object| self.selector.matches(object));
-        self.ready.extend(matching.map(|object| Line::Object("ADDED", object)));
+        self.ready.extend(matching.map(|object| WatchItem::Object("ADDED", object)));
         if self.initial.is_empty() {
-            self.ready.extend(self.initial_end.take().map(Line::Made));
+            self.ready.extend(self.initial_end.take().map(WatchItem::Made));
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Watcher {
         self.ended = true;
         self.ready.clear();
         let frame = self.frame("ERROR", &status.body().into());
-        self.ready.push_back(Line::Made(frame));
+        self.ready.push_back(WatchItem::Made(frame));
     }
 
     async fn next_chunk(&mut self) -> Option<Bytes> {
@@ -301,7 +301,7 @@ impl Watcher {
                     Err(status) => self.end_with(&status),
                 },
                 Wake::Bookmark => {
-                    self.ready.push_back(Line::Made(self.bookmark(self.place, Marks::Place)));
+                    self.ready.push_back(WatchItem::Made(self.bookmark(self.place, Marks::Place)));
                 }
                 Wake::Lost => {
                     self.lost();
@@ -376,8 +376,8 @@ impl Watcher {
         let mut chunk = BytesMut::new();
         while let Some(line) = self.ready.pop_front() {
             let line = match line {
-                Line::Object(kind, object) => self.line(kind, &object),
-                Line::Made(line) => line,
+                WatchItem::Object(kind, object) => self.line(kind, &object),
+                WatchItem::Made(line) => line,
             };
             if chunk.is_empty() && self.ready.is_empty() {
                 return line;
@@ -401,15 +401,15 @@ impl Watcher {
         let before = event.previous.as_deref().is_some_and(inside);
         let after = !event.removed && inside(&event.object);
         let line = match (before, after) {
-            (false, true) => Line::Object("ADDED", event.object.clone()),
-            (true, true) => Line::Object("MODIFIED", event.object.clone()),
+            (false, true) => WatchItem::Object("ADDED", event.object.clone()),
+            (true, true) => WatchItem::Object("MODIFIED", event.object.clone()),
             (true, false) => {
                 // A watcher that loses sight of an object gets it as it last saw it, at the revision of the loss.
                 let last = match (&event.previous, event.removed) {
                     (Some(previous), false) => Arc::new(previous.removed_at(event.revision)),
                     _ => event.object.clone(),
                 };
-                Line::Object("DELETED", last)
+                WatchItem::Object("DELETED", last)
             }
             (false, false) => return,
         };

@@ -57,16 +57,16 @@ impl BindingQueue {
     }
 
     /// A key whose turn it is, or else when to look again.
-    fn poll(&self) -> Turn {
+    fn poll(&self) -> NextKey {
         let now = self.started.elapsed();
         let mut state = self.state.lock();
         if state.closed {
-            return Turn::Closed;
+            return NextKey::Closed;
         }
         state.queue.flush_backoff(now);
         state.queue.flush_unschedulable(now);
         let Some(popped) = state.queue.pop() else {
-            return Turn::Wait(state.queue.next_flush().map(|at| self.started + at));
+            return NextKey::Wait(state.queue.next_flush().map(|at| self.started + at));
         };
         state.counts.waited.note(now.saturating_sub(popped.since));
         state.running.insert(popped.key.clone(), (Instant::now(), popped.attempts));
@@ -74,11 +74,11 @@ impl BindingQueue {
         if state.queue.active().len() > 0 || state.queue.next_flush().is_some() {
             self.changed.notify_one();
         }
-        Turn::Key(popped.key)
+        NextKey::Key(popped.key)
     }
 }
 
-enum Turn {
+enum NextKey {
     Key(Key),
     /// Nobody's, till then at least.
     Wait(Option<Instant>),
@@ -101,9 +101,9 @@ impl WorkQueue<Key> for BindingQueue {
             // Made before the look at the state, so that no change in between is missed.
             let changed = self.changed.notified();
             match self.poll() {
-                Turn::Key(key) => return Some(key),
-                Turn::Closed => return None,
-                Turn::Wait(at) => changed_by(changed, at).await,
+                NextKey::Key(key) => return Some(key),
+                NextKey::Closed => return None,
+                NextKey::Wait(at) => changed_by(changed, at).await,
             }
         }
     }

@@ -16,9 +16,9 @@ const MOST_READ: usize = 64 << 20;
 
 /// What may still be read to change one manifest, in bytes.
 #[derive(Debug)]
-pub(super) struct Room(usize);
+pub(super) struct ReadBudget(usize);
 
-impl Default for Room {
+impl Default for ReadBudget {
     fn default() -> Self {
         Self(MOST_READ)
     }
@@ -28,7 +28,11 @@ impl Default for Room {
 ///
 /// # Errors
 /// The path leads not to a text, the text cannot be read, an operation does not apply, or it is too much.
-pub(super) fn apply(manifest: &mut Value, overrider: &FieldOverrider, room: &mut Room) -> Result<(), String> {
+pub(super) fn apply(
+    manifest: &mut Value,
+    overrider: &FieldOverrider,
+    room: &mut ReadBudget,
+) -> Result<(), String> {
     let path = &overrider.field_path;
     let field = manifest.pointer_mut(path).ok_or_else(|| format!("there is no field at {path}"))?;
     let text = field.as_str().ok_or_else(|| format!("what is at {path} is no text"))?.to_owned();
@@ -82,14 +86,15 @@ mod tests {
             format!("a: &a {}\nb: [{aliases}]\n", "x".repeat(bytes))
         };
         let mut manifest = json!({"data": {"whole": bomb(100_000, 600), "plain": "a: &a {x: z}\nb: *a\n"}});
-        let refused = apply(&mut manifest, &overrider("/data/whole"), &mut Room::default()).unwrap_err();
+        let refused =
+            apply(&mut manifest, &overrider("/data/whole"), &mut ReadBudget::default()).unwrap_err();
         assert!(refused.contains("stands for more than"), "{refused}");
-        apply(&mut manifest, &overrider("/data/plain"), &mut Room::default()).unwrap();
+        apply(&mut manifest, &overrider("/data/plain"), &mut ReadBudget::default()).unwrap();
         assert_eq!(manifest["data"]["plain"], "a:\n  x: z\nb:\n  x: z\nc: 1\n");
         let texts: serde_json::Map<String, Value> =
             (0..100).map(|at| (format!("t{at}"), Value::from(bomb(10_000, 20)))).collect();
         let mut manifest = json!({"data": texts});
-        let mut room = Room::default();
+        let mut room = ReadBudget::default();
         let grown = (0..100)
             .find_map(|at| apply(&mut manifest, &overrider(&format!("/data/t{at}")), &mut room).err());
         let grown = grown.unwrap();
@@ -99,7 +104,7 @@ mod tests {
     #[test]
     fn ten_thousand_changes_of_a_long_text_are_refused() {
         let mut manifest = json!({"data": {"long": format!("a: {}\n", "x".repeat(1_000_000))}});
-        let mut room = Room::default();
+        let mut room = ReadBudget::default();
         let stopped =
             (0..10_000).position(|_| apply(&mut manifest, &overrider("/data/long"), &mut room).is_err());
         assert_eq!(stopped, Some(67));

@@ -176,7 +176,7 @@ fn apply_stage<'a>(
         .filter(|(rank, _)| *rank != Rank::None)
         .collect();
     matching.sort_by(|(a_rank, a), (b_rank, b)| a_rank.cmp(b_rank).then(a.name().cmp(b.name())));
-    let (mut applied, mut room) = (Applied::default(), field::Room::default());
+    let (mut applied, mut room) = (Applied::default(), field::ReadBudget::default());
     for (_, policy) in matching {
         for rule in rules(policy) {
             let here = rule.target_cluster.as_ref().is_none_or(|target| affinity_matches(target, cluster));
@@ -201,7 +201,7 @@ fn apply_stage<'a>(
 fn apply_overriders(
     manifest: &mut Value,
     overriders: &Overriders,
-    room: &mut field::Room,
+    room: &mut field::ReadBudget,
 ) -> Result<(), String> {
     overriders.image_overrider.iter().try_for_each(|overrider| image::apply(manifest, overrider))?;
     overriders.command_overrider.iter().for_each(|o| containers::apply(manifest, o, "command"));

@@ -68,12 +68,12 @@ struct Entry {
 }
 
 /// The order of the active stage: the highest priority, then the order of arrival there.
-type Turn = (Reverse<i32>, u64);
+type ActiveOrder = (Reverse<i32>, u64);
 
 /// Where a key waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Active(Turn),
+    Active(ActiveOrder),
     /// Due then.
     Backoff(Duration),
     Unschedulable,
@@ -84,7 +84,7 @@ enum Stage {
 pub struct SchedulingQueue<K> {
     limits: QueueTimes,
     waiting: BTreeMap<K, (Stage, Entry)>,
-    active: BTreeMap<Turn, K>,
+    active: BTreeMap<ActiveOrder, K>,
     backoff: BTreeSet<(Duration, K)>,
     /// By when they became active.
     unschedulable: BTreeSet<(Duration, K)>,

@@ -20,13 +20,13 @@ pub enum Trigger {
         /// Whether the present result counts.
         mode: Mode,
         /// Why.
-        cause: Cause,
+        cause: SchedulingCause,
     },
 }
 
 /// Why a binding is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum SchedulingCause {
     /// The placement is another than the one applied.
     Placement,
     /// The number of replicas is another than the one placed.
@@ -50,27 +50,27 @@ pub fn trigger(binding: &ResourceBinding, clusters: &[&Cluster], scheduler: &str
     let mode = if rebalance_asked(binding) { Mode::Fresh } else { Mode::Steady };
     let schedule = |cause| Trigger::Schedule { mode, cause };
     if placement_changed(binding, placement) {
-        return schedule(Cause::Placement);
+        return schedule(SchedulingCause::Placement);
     }
     if replicas_changed(binding, placement) {
-        return schedule(Cause::Replicas);
+        return schedule(SchedulingCause::Replicas);
     }
     if mode == Mode::Fresh {
-        return schedule(Cause::Rebalance);
+        return schedule(SchedulingCause::Rebalance);
     }
     if cluster_changes::seeks_clusters(&binding.spec) {
-        return schedule(Cause::EveryCluster);
+        return schedule(SchedulingCause::EveryCluster);
     }
     let gone = |name: &str| {
         let at = clusters.binary_search_by(|cluster| cluster.name().cmp(name));
         at.map_or(true, |at| clusters[at].deleting())
     };
     if binding.spec.clusters.iter().any(|target| gone(&target.name)) {
-        return schedule(Cause::Terminating);
+        return schedule(SchedulingCause::Terminating);
     }
     let said = binding.status.condition(conditions::SCHEDULED);
     if !binding.spec.clusters.is_empty() && said.is_none_or(|said| said.status != conditions::TRUE) {
-        return schedule(Cause::Untold);
+        return schedule(SchedulingCause::Untold);
     }
     Trigger::UpToDate
 }

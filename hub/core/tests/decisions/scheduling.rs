@@ -7,7 +7,7 @@ use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
 use karmada_core::scheduler::neighbours::Neighbours;
-use karmada_core::scheduler::trigger::{Cause, Trigger, trigger};
+use karmada_core::scheduler::trigger::{SchedulingCause, Trigger, trigger};
 use karmada_core::scheduler::{
     self, ClusterVerdict, Decision, Failure, Input, Outcome, cluster_changes, webster,
 };
@@ -149,7 +149,7 @@ fn what_triggers_scheduling() {
         trigger(binding, &clusters.iter().collect::<Vec<_>>(), "default-scheduler")
     };
     let steady = |cause| Trigger::Schedule { mode: Mode::Steady, cause };
-    assert_eq!(of(&first), steady(Cause::Placement));
+    assert_eq!(of(&first), steady(SchedulingCause::Placement));
     assert_eq!(of(&placed), Trigger::UpToDate);
 
     let changed = |change: &dyn Fn(&mut ResourceBinding)| {
@@ -166,31 +166,34 @@ fn what_triggers_scheduling() {
         changed(&|b| b.spec.suspension = serde_json::from_value(json!({"scheduling": true})).unwrap()),
         Trigger::NotOurs
     );
-    assert_eq!(changed(&|b| b.spec.replicas = 7), steady(Cause::Replicas));
-    assert_eq!(changed(&|b| b.spec.clusters[0].name = "gone".to_owned()), steady(Cause::Terminating));
+    assert_eq!(changed(&|b| b.spec.replicas = 7), steady(SchedulingCause::Replicas));
+    assert_eq!(
+        changed(&|b| b.spec.clusters[0].name = "gone".to_owned()),
+        steady(SchedulingCause::Terminating)
+    );
     assert_eq!(
         changed(&|b| b.status = Default::default()),
-        steady(Cause::Untold),
+        steady(SchedulingCause::Untold),
         "the hub ended in between"
     );
     assert_eq!(
         changed(&|b| b.spec.reschedule_triggered_at = Some(Time(later()))),
-        Trigger::Schedule { mode: Mode::Fresh, cause: Cause::Rebalance }
+        Trigger::Schedule { mode: Mode::Fresh, cause: SchedulingCause::Rebalance }
     );
     assert_eq!(
         changed(&|b| b.spec.placement.as_mut().unwrap().cluster_tolerations =
             serde_json::from_value(json!([{"operator": "Exists"}])).unwrap()),
-        steady(Cause::Placement)
+        steady(SchedulingCause::Placement)
     );
     assert_eq!(
         changed(&|b| b.spec.placement.as_mut().unwrap().workload_affinity =
             serde_json::from_value(json!({"affinity": {"groupByLabelKey": "k"}})).unwrap()),
-        steady(Cause::Placement)
+        steady(SchedulingCause::Placement)
     );
 
     let copied = binding(json!({}));
     let copied = written(&copied, &schedule(&copied, &clusters));
-    assert_eq!(of(&copied), steady(Cause::EveryCluster));
+    assert_eq!(of(&copied), steady(SchedulingCause::EveryCluster));
     let mut more = copied;
     more.spec.replicas = 7;
     more.spec.placement.as_mut().unwrap().replica_scheduling =
@@ -199,7 +202,7 @@ fn what_triggers_scheduling() {
         "policy.karmada.io/applied-placement".to_owned(),
         serde_json::to_string(&more.spec.placement).unwrap(),
     );
-    assert_eq!(of(&more), steady(Cause::Replicas));
+    assert_eq!(of(&more), steady(SchedulingCause::Replicas));
 }
 
 #[test]

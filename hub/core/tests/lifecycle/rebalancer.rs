@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::rebalancer::{WorkloadRebalancer, WorkloadReference};
-use karmada_core::rebalancer::{Asked, asking, binding_of, observed, open, status, stays};
+use karmada_core::rebalancer::{RescheduleOutcome, asking, binding_of, observed, open, status, stays};
 use serde_json::{Value, json};
 
 use crate::recorded::{self, Differences, compare};
@@ -35,19 +35,19 @@ fn ask(
     rebalancer: &WorkloadRebalancer,
     workload: &WorkloadReference,
     fails: &Value,
-) -> Asked {
+) -> RescheduleOutcome {
     let key = key(workload);
-    let Some(when) = bindings.get_mut(&key) else { return Asked::NoBinding };
+    let Some(when) = bindings.get_mut(&key) else { return RescheduleOutcome::NoBinding };
     let binding = json!({"metadata": {}, "spec": {"resource": {}, "rescheduleTriggeredAt": when}});
     let binding: ResourceBinding = serde_json::from_value(without_nulls(binding)).unwrap();
     let created = rebalancer.metadata.creation_timestamp.as_ref().unwrap().0;
     match asking(&binding, created) {
-        Some(_) if *fails == json!(key) => Asked::NotYet,
+        Some(_) if *fails == json!(key) => RescheduleOutcome::NotYet,
         Some(wanted) => {
             *when = json!(wanted.spec.reschedule_triggered_at);
-            Asked::Done
+            RescheduleOutcome::Done
         }
-        None => Asked::Done,
+        None => RescheduleOutcome::Done,
     }
 }
 
@@ -59,13 +59,13 @@ fn step(rebalancer: &mut WorkloadRebalancer, bindings: &mut Bindings, step: &Val
     let news = step["newBindings"].as_array().into_iter().flatten();
     news.for_each(|name| drop(bindings.insert(name.as_str().unwrap().to_owned(), Value::Null)));
     let seen = observed(rebalancer);
-    let asked: BTreeMap<WorkloadReference, Asked> = open(&seen)
+    let asked: BTreeMap<WorkloadReference, RescheduleOutcome> = open(&seen)
         .into_iter()
         .map(|one| (one.clone(), ask(bindings, rebalancer, &one, &step["updateFailsFor"])))
         .collect();
     let now = time(&step["now"]);
     rebalancer.status = status(rebalancer, seen, &asked, now);
-    let failed = asked.values().any(|came| *came == Asked::NotYet);
+    let failed = asked.values().any(|came| *came == RescheduleOutcome::NotYet);
     let left = stays(rebalancer, &rebalancer.status, now);
     let mut out = json!({"bindings": bindings, "now": step["now"],
         "requeueAfterSeconds": left.map_or(0, |left| left.as_secs())});
@@ -113,7 +113,7 @@ fn statement_72_each_workload_is_asked_for_once_and_what_nothing_places_fails() 
     let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
     let seen = observed(&rebalancer);
     let asked = open(&seen).into_iter().map(|one| {
-        let came = if one.name == "gone" { Asked::NoBinding } else { Asked::Done };
+        let came = if one.name == "gone" { RescheduleOutcome::NoBinding } else { RescheduleOutcome::Done };
         (one, came)
     });
     rebalancer.status = status(&rebalancer, seen, &asked.collect(), at("2026-05-01T12:00:05Z"));

@@ -33,13 +33,13 @@ pub(super) fn validate(
 ) {
     let wrong = errors.iter().map(|error| error.field.clone()).collect();
     let mut costs = Costs { bounded, wrong, total: 0, dearest: Vec::new(), compiling };
-    walk(schema, Place { path, lost: None, times: Some(1), root: true }, &mut costs, errors);
+    walk(schema, CostPosition { path, lost: None, times: Some(1), root: true }, &mut costs, errors);
     costs.total_told(path, errors);
 }
 
 /// Where in a schema this is.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct CostPosition<'a> {
     path: &'a str,
     /// The list above, elements of which are not the same from one write to the next.
     lost: Option<&'a str>,
@@ -103,7 +103,7 @@ fn exceeds(what: &str, cost: u64, limit: u64) -> String {
     )
 }
 
-fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs<'_>, errors: &mut Errors) {
+fn walk(schema: &Value, place: CostPosition<'_>, costs: &mut Costs<'_>, errors: &mut Errors) {
     let (path, lost) = (place.path, place.lost);
     let more = |bound: &Value| {
         place.times.and_then(|times| Some(times.saturating_mul(bound.as_i64()?.max(0).unsigned_abs())))
@@ -116,14 +116,14 @@ fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs<'_>, errors: &mut Er
             place.times
         };
         let within = property(path, name);
-        walk(child, Place { path: &within, lost, times, root: false }, costs, errors);
+        walk(child, CostPosition { path: &within, lost, times, root: false }, costs, errors);
     }
     if schema["additionalProperties"].is_object() {
         let within = format!("{path}.additionalProperties");
         let times = more(&schema["maxProperties"]);
         walk(
             &schema["additionalProperties"],
-            Place { path: &within, lost, times, root: false },
+            CostPosition { path: &within, lost, times, root: false },
             costs,
             errors,
         );
@@ -133,7 +133,7 @@ fn walk(schema: &Value, place: Place<'_>, costs: &mut Costs<'_>, errors: &mut Er
         let lost = lost.or(if keyed { None } else { Some(path) });
         let within = format!("{path}.items");
         let times = more(&schema["maxItems"]);
-        walk(&schema["items"], Place { path: &within, lost, times, root: false }, costs, errors);
+        walk(&schema["items"], CostPosition { path: &within, lost, times, root: false }, costs, errors);
     }
     let rules = items(schema, "x-kubernetes-validations");
     // Where the schema is wrong, here or below, its rules are not read.

@@ -14,7 +14,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 
 /// Where in a definition's schema this is.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct SchemaPosition {
     /// Beside `apiVersion`, `kind` and `metadata` of an object, or above all.
     root: bool,
     /// Within one of those.
@@ -25,10 +25,10 @@ struct Place {
 
 /// What is wrong with a definition's schema, from its root.
 pub(super) fn validate(schema: &Value, path: &str, errors: &mut Errors) {
-    node(schema, path, Place { root: true, ..Place::default() }, errors);
+    node(schema, path, SchemaPosition { root: true, ..SchemaPosition::default() }, errors);
 }
 
-fn node(schema: &Value, path: &str, place: Place, errors: &mut Errors) {
+fn node(schema: &Value, path: &str, place: SchemaPosition, errors: &mut Errors) {
     let at = |field: &str| format!("{path}.{field}");
     standard(schema, path, place, errors);
     if schema["uniqueItems"] == true {
@@ -40,11 +40,11 @@ fn node(schema: &Value, path: &str, place: Place, errors: &mut Errors) {
         let why = "additionalProperties and properties are mutual exclusive";
         errors.push(forbidden(&at("additionalProperties"), why));
     }
-    let within = Place { root: false, ..place };
+    let within = SchemaPosition { root: false, ..place };
     if more.is_object() {
         let why = Some("inside additionalProperties applying to object metadata").filter(|_| place.meta);
         let undefaulted = why.or(place.undefaulted);
-        node(more, &at("additionalProperties"), Place { undefaulted, ..within }, errors);
+        node(more, &at("additionalProperties"), SchemaPosition { undefaulted, ..within }, errors);
     }
     let whole = place.root || schema["x-kubernetes-embedded-resource"] == true;
     for (name, child) in fields(&schema["properties"]) {
@@ -56,7 +56,7 @@ fn node(schema: &Value, path: &str, place: Place, errors: &mut Errors) {
         };
         let undefaulted = top.filter(|_| place.root).or(place.undefaulted);
         let meta = place.meta || whole && top.is_some();
-        node(child, &property(path, name), Place { meta, undefaulted, ..within }, errors);
+        node(child, &property(path, name), SchemaPosition { meta, undefaulted, ..within }, errors);
     }
     if schema["not"].is_object() {
         node(&schema["not"], &at("not"), within, errors);
@@ -84,7 +84,7 @@ fn node(schema: &Value, path: &str, place: Place, errors: &mut Errors) {
     }
 }
 
-fn standard(schema: &Value, path: &str, place: Place, errors: &mut Errors) {
+fn standard(schema: &Value, path: &str, place: SchemaPosition, errors: &mut Errors) {
     let at = |field: &str| format!("{path}.{field}");
     let ty = text(schema, "type");
     if !ty.is_empty() && !TYPES.contains(&ty) {

@@ -86,7 +86,7 @@ pub(super) enum Step {
 }
 
 #[derive(Debug)]
-enum Asked {
+enum Outstanding {
     Nothing,
     Sums,
     Rows(BTreeSet<u32>),
@@ -97,14 +97,14 @@ enum Asked {
 pub(super) struct Comparison {
     seed: Seed,
     rows: BTreeMap<Arc<str>, Row>,
-    asked: Asked,
+    asked: Outstanding,
     theirs: BTreeMap<String, (Content, Bytes)>,
 }
 
 impl Comparison {
     /// Of what an agent is to hold.
     pub(super) fn new(seed: Seed, rows: BTreeMap<Arc<str>, Row>) -> Self {
-        Self { seed, rows, asked: Asked::Nothing, theirs: BTreeMap::new() }
+        Self { seed, rows, asked: Outstanding::Nothing, theirs: BTreeMap::new() }
     }
 
     fn contents(&self) -> impl Iterator<Item = (&str, Content)> {
@@ -117,24 +117,26 @@ impl Comparison {
             return Step::Equal;
         }
         self.theirs.clear();
-        self.asked = Asked::Sums;
+        self.asked = Outstanding::Sums;
         Step::AskSums
     }
 
     /// The agent answers with the sums of its buckets.
     pub(super) fn sums(&mut self, sums: &[u8]) -> Step {
-        let (Asked::Sums, Some(theirs)) = (&self.asked, Buckets::read(sums)) else { return Step::Nonsense };
+        let (Outstanding::Sums, Some(theirs)) = (&self.asked, Buckets::read(sums)) else {
+            return Step::Nonsense;
+        };
         let differing = Buckets::of(&self.seed, self.contents()).differing(&theirs);
         if differing.is_empty() {
             return Step::Equal;
         }
-        self.asked = Asked::Rows(differing.iter().copied().collect());
+        self.asked = Outstanding::Rows(differing.iter().copied().collect());
         Step::AskRows(differing)
     }
 
     /// The agent answers with rows.
     pub(super) fn rows(&mut self, answer: v1::Rows) -> Step {
-        let Asked::Rows(asked) = &self.asked else { return Step::Nonsense };
+        let Outstanding::Rows(asked) = &self.asked else { return Step::Nonsense };
         for row in answer.rows {
             let Ok(content) = Content::try_from(&*row.content) else { return Step::Nonsense };
             if row.hash.len() > HASH
@@ -152,7 +154,8 @@ impl Comparison {
     pub(super) fn outcome(&mut self) -> Vec<(Row, Holds)> {
         let rows = std::mem::take(&mut self.rows);
         let judged = rows.into_iter().map(|(key, row)| {
-            let differs = matches!(&self.asked, Asked::Rows(asked) if asked.contains(&(bucket(&key) as u32)));
+            let differs =
+                matches!(&self.asked, Outstanding::Rows(asked) if asked.contains(&(bucket(&key) as u32)));
             let holds = match self.theirs.get(&*key) {
                 _ if !differs => Holds::Same,
                 Some((content, _)) if *content == row.content => Holds::Same,

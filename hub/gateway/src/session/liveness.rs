@@ -24,7 +24,7 @@ pub(super) enum Silence {
 
 /// The line.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct Liveness {
     heard: Duration,
     silence: Duration,
     is_late: bool,
@@ -36,10 +36,10 @@ pub(super) struct Line {
     sent: u64,
 }
 
-impl Line {
+impl Liveness {
     /// A line on which something was just heard, and whose silences are `silence` long until others are announced.
     pub(super) fn new(silence: Duration, now: Duration) -> Self {
-        Line {
+        Liveness {
             heard: now,
             silence,
             is_late: false,
@@ -106,7 +106,7 @@ impl Line {
         Silence::Late
     }
 
-    /// When [`Line::silence`] has something else to say.
+    /// When [`Liveness::silence`] has something else to say.
     pub(super) fn deadline(&self) -> Duration {
         let after = if self.is_late { dead_after } else { late_after };
         self.heard + after(self.silence)
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_question_is_timed_by_its_own_answer() {
         let ms = Duration::from_millis;
-        let mut line = Line::new(Duration::from_secs(20), ms(0));
+        let mut line = Liveness::new(Duration::from_secs(20), ms(0));
         let first = line.probe(ms(100));
         let second = line.probe(ms(200));
         line.answered(first.seq, ms(250));

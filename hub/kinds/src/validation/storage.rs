@@ -117,7 +117,13 @@ pub(super) fn attached(source: &Value, _: Option<&Value>, path: &Path<'_>, error
         (true, None) => {
             let at = path.child("inlineVolumeSpec");
             let spec = &source["inlineVolumeSpec"];
-            super::volume_sources::spec(spec, "", super::volume_sources::Held::Inline, &at, errors);
+            super::volume_sources::spec(
+                spec,
+                "",
+                super::volume_sources::VolumeSpecPlace::Inline,
+                &at,
+                errors,
+            );
         }
         (_, Some("")) => errors.push(FieldError::required(
             &path.child("persistentVolumeName"),

@@ -19,7 +19,7 @@ pub(super) const ACCESS_MODES: [&str; 4] =
 
 pub(crate) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let path = Path::field("spec");
-    spec(&new["spec"], text(&new["metadata"], "name"), Held::Stored, &path, errors);
+    spec(&new["spec"], text(&new["metadata"], "name"), VolumeSpecPlace::Stored, &path, errors);
     if let Some(old) = old {
         super::volume_update::update(&new["spec"], &old["spec"], &path, errors);
     }
@@ -27,7 +27,7 @@ pub(crate) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut E
 
 /// Where a volume's spec stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum VolumeSpecPlace {
     /// In a PersistentVolume.
     Stored,
     /// Within an attachment, where only some of it makes sense.
@@ -35,9 +35,9 @@ pub(super) enum Held {
 }
 
 /// The spec of a volume.
-pub(super) fn spec(spec: &Value, name: &str, held: Held, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn spec(spec: &Value, name: &str, held: VolumeSpecPlace, path: &Path<'_>, errors: &mut Errors) {
     const INLINE: &str = "may not be specified in the context of inline volumes";
-    if held == Held::Inline {
+    if held == VolumeSpecPlace::Inline {
         for field in ["claimRef", "capacity"] {
             if !is_empty(&spec[field]) {
                 errors.push(FieldError::forbidden(&path.child(field), INLINE));
@@ -52,14 +52,14 @@ pub(super) fn spec(spec: &Value, name: &str, held: Held, path: &Path<'_>, errors
         errors.push(FieldError::required(&path.child("accessModes"), ""));
     }
     access_modes(spec, None, path, errors);
-    if held == Held::Stored {
+    if held == VolumeSpecPlace::Stored {
         capacity(spec, path, errors);
     }
     reclaim(spec, held, path, errors);
     let affinity = &spec["nodeAffinity"];
     if affinity.is_object() {
         let at = path.child("nodeAffinity");
-        if held == Held::Inline {
+        if held == VolumeSpecPlace::Inline {
             errors.push(FieldError::forbidden(&at, INLINE));
         } else if affinity["required"].is_object() {
             node_selector(&affinity["required"], &at.child("required"), errors);
@@ -93,14 +93,14 @@ fn capacity(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn reclaim(spec: &Value, held: Held, path: &Path<'_>, errors: &mut Errors) {
+fn reclaim(spec: &Value, held: VolumeSpecPlace, path: &Path<'_>, errors: &mut Errors) {
     const POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
     let (policy, at) =
         (text(spec, "persistentVolumeReclaimPolicy"), path.child("persistentVolumeReclaimPolicy"));
     match policy {
         "" => {}
         "Retain" => {}
-        _ if held == Held::Inline => {
+        _ if held == VolumeSpecPlace::Inline => {
             let detail = "may only be Retain in the context of inline volumes";
             errors.push(FieldError::forbidden(&at, detail));
         }
@@ -109,19 +109,19 @@ fn reclaim(spec: &Value, held: Held, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn sources(spec: &Value, name: &str, held: Held, path: &Path<'_>, errors: &mut Errors) {
+fn sources(spec: &Value, name: &str, held: VolumeSpecPlace, path: &Path<'_>, errors: &mut Errors) {
     let mut found = 0;
     for field in SOURCES.into_iter().filter(|field| spec[*field].is_object()) {
         if found > 0 && field != "flexVolume" {
             // So kube-apiserver names it here, and nowhere else.
-            let told = if field == "cephfs" && held == Held::Stored { "cephFS" } else { field };
+            let told = if field == "cephfs" && held == VolumeSpecPlace::Stored { "cephFS" } else { field };
             errors.push(FieldError::forbidden(&path.child(told), "may not specify more than 1 volume type"));
             continue;
         }
         found += 1;
         let named = if field == "gcePersistentDisk" { "persistentDisk" } else { field };
         source(field, &spec[field], name, &path.child(named), errors);
-        if field == "local" && (held == Held::Inline || !spec["nodeAffinity"].is_object()) {
+        if field == "local" && (held == VolumeSpecPlace::Inline || !spec["nodeAffinity"].is_object()) {
             let detail = "Local volume requires node affinity";
             errors.push(FieldError::required(&path.child("nodeAffinity"), detail));
         }
@@ -138,16 +138,16 @@ fn sources(spec: &Value, name: &str, held: Held, path: &Path<'_>, errors: &mut E
     }
 }
 
-fn rest(spec: &Value, held: Held, path: &Path<'_>, errors: &mut Errors) {
+fn rest(spec: &Value, held: VolumeSpecPlace, path: &Path<'_>, errors: &mut Errors) {
     let class = text(spec, "storageClassName");
     let at = path.child("storageClassName");
-    if held == Held::Inline && !class.is_empty() {
+    if held == VolumeSpecPlace::Inline && !class.is_empty() {
         errors.push(FieldError::forbidden(&at, "may not be specified in the context of inline volumes"));
     } else if !class.is_empty() {
         invalid_each(errors, &at, class, names::dns_subdomain(class));
     }
     let (mode, at) = (text(spec, "volumeMode"), path.child("volumeMode"));
-    if held == Held::Inline && spec["volumeMode"].is_string() && mode != "Filesystem" {
+    if held == VolumeSpecPlace::Inline && spec["volumeMode"].is_string() && mode != "Filesystem" {
         let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
         errors.push(FieldError::forbidden(&at, detail));
     } else if spec["volumeMode"].is_string() && !matches!(mode, "Block" | "Filesystem") {

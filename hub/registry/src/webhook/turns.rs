@@ -43,7 +43,7 @@ impl Purpose<'_> {
 }
 
 /// Calls of one purpose to one webhook.
-struct Line {
+struct WebhookQueue {
     /// Who has a place or waits for one.
     admitted: Semaphore,
     places: Semaphore,
@@ -52,9 +52,9 @@ struct Line {
 }
 
 /// What lines there are, by purpose and URL. One that nobody uses, and that has nothing to remember, goes when another comes.
-static LINES: Mutex<BTreeMap<String, Arc<Line>>> = Mutex::new(BTreeMap::new());
+static LINES: Mutex<BTreeMap<String, Arc<WebhookQueue>>> = Mutex::new(BTreeMap::new());
 
-fn line(purpose: Purpose<'_>, url: &str) -> Arc<Line> {
+fn line(purpose: Purpose<'_>, url: &str) -> Arc<WebhookQueue> {
     let name = match purpose {
         Purpose::Admission => format!("admission {url}"),
         Purpose::Conversion(kind) => format!("conversion {kind} {url}"),
@@ -64,18 +64,19 @@ fn line(purpose: Purpose<'_>, url: &str) -> Arc<Line> {
         return line.clone();
     }
     let now = Instant::now();
-    let remembers = |line: &Line| line.circuit.as_ref().is_some_and(|circuit| circuit.lock().remembers(now));
+    let remembers =
+        |line: &WebhookQueue| line.circuit.as_ref().is_some_and(|circuit| circuit.lock().remembers(now));
     lines.retain(|_, line| Arc::strong_count(line) > 1 || remembers(line));
     let (admitted, places) = (Semaphore::new(PLACES + WAITING), Semaphore::new(PLACES));
     let circuit = matches!(purpose, Purpose::Conversion(_)).then(Mutex::default);
-    let line = Arc::new(Line { admitted, places, circuit });
+    let line = Arc::new(WebhookQueue { admitted, places, circuit });
     lines.insert(name, line.clone());
     line
 }
 
 /// A call under way: its places are free again when it is dropped.
 pub(super) struct Turn<'a> {
-    line: &'a Line,
+    line: &'a WebhookQueue,
     _admitted: SemaphorePermit<'a>,
     _place: SemaphorePermit<'a>,
     _of_all: SemaphorePermit<'static>,
@@ -105,7 +106,7 @@ pub(super) async fn in_turn<T>(
     outcome.unwrap_or_else(|_| Err(TIME_OUT.to_owned()))
 }
 
-impl Line {
+impl WebhookQueue {
     async fn turn(&self, purpose: Purpose<'_>, within: Duration) -> Result<Turn<'_>, String> {
         let admitted = self.admitted.try_acquire();
         let admitted = admitted.map_err(|_| format!("{WAITING} calls to this webhook wait already"))?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::element::Element;
 use super::set::Set;
-use super::typed::{Place, Shape, elements, entries};
+use super::typed::{MergePlace, Shape, elements, entries};
 
 /// The paths that differ.
 #[derive(Clone, Debug, Default)]
@@ -31,14 +31,14 @@ impl Comparison {
 }
 
 /// Compares two objects under a schema.
-pub(super) fn compare(place: Place<'_>, left: &Value, right: &Value) -> Comparison {
+pub(super) fn compare(place: MergePlace<'_>, left: &Value, right: &Value) -> Comparison {
     let mut out = Comparison::default();
     walk(place, Some(left), Some(right), &mut Vec::new(), &mut out);
     out
 }
 
 fn walk(
-    place: Place<'_>,
+    place: MergePlace<'_>,
     left: Option<&Value>,
     right: Option<&Value>,
     path: &mut Vec<Element>,
@@ -88,7 +88,13 @@ fn walk(
     }
 }
 
-fn list(place: Place<'_>, left: &[Value], right: &[Value], path: &mut Vec<Element>, out: &mut Comparison) {
+fn list(
+    place: MergePlace<'_>,
+    left: &[Value],
+    right: &[Value],
+    path: &mut Vec<Element>,
+    out: &mut Comparison,
+) {
     let mut ids: BTreeMap<Element, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
     for item in left {
         if let Ok(id) = place.element(item) {

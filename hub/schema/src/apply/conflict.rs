@@ -9,7 +9,7 @@ use super::compare::compare;
 use super::element::{Element, render};
 use super::managers::{Manager, Managers, Operation};
 use super::set::Set;
-use super::typed::{Duplicates, Place, field_set, validate};
+use super::typed::{Duplicates, MergePlace, field_set, validate};
 use super::{LAST_APPLIED, Writer};
 use crate::SchemaRef;
 
@@ -105,7 +105,7 @@ pub(super) fn not_from_client_side(
     let annotations = live.pointer("/metadata/annotations");
     let last = annotations.and_then(|annotations| annotations.get(LAST_APPLIED)).and_then(Value::as_str);
     let last: Option<Value> = last.and_then(|last| serde_json::from_str(last).ok());
-    let place = Place::Known(schema);
+    let place = MergePlace::Known(schema);
     let Some(last) = last.filter(|last| {
         last["apiVersion"] == writer.api_version && validate(place, last, Duplicates::Refused).is_ok()
     }) else {

@@ -5,17 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::element::Element;
-use super::typed::{Place, Shape, elements, entries};
+use super::typed::{MergePlace, Shape, elements, entries};
 
 /// `live` with `applied` laid over it.
 ///
 /// # Errors
 /// An element that appears twice in an applied list.
-pub(super) fn merge(place: Place<'_>, live: &Value, applied: &Value) -> Result<Value, String> {
+pub(super) fn merge(place: MergePlace<'_>, live: &Value, applied: &Value) -> Result<Value, String> {
     Ok(walk(place, Some(live), Some(applied))?.unwrap_or_else(|| Value::Object(Map::new())))
 }
 
-fn walk(place: Place<'_>, live: Option<&Value>, applied: Option<&Value>) -> Result<Option<Value>, String> {
+fn walk(
+    place: MergePlace<'_>,
+    live: Option<&Value>,
+    applied: Option<&Value>,
+) -> Result<Option<Value>, String> {
     let Some(either) = applied.or(live) else { return Ok(None) };
     match place.shape(either) {
         Shape::Map if either.is_object() => {
@@ -50,7 +54,7 @@ fn walk(place: Place<'_>, live: Option<&Value>, applied: Option<&Value>) -> Resu
 }
 
 /// Elements of both: the applied ones in their order, the live ones between them where they were.
-fn list(place: Place<'_>, live: &[Value], applied: &[Value]) -> Result<Value, String> {
+fn list(place: MergePlace<'_>, live: &[Value], applied: &[Value]) -> Result<Value, String> {
     let ids = |items: &[Value]| -> Result<Vec<Element>, String> {
         items
             .iter()

@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 use super::element::Element;
 use super::set::Set;
-use super::typed::{Place, Shape, field_set};
+use super::typed::{MergePlace, Shape, field_set};
 
 /// `merged` without what its manager applied `last` time and applies no longer, save what anyone owns (`owned`, the
 /// manager's new set among it) and what the manager never owned.
-pub(super) fn prune(place: Place<'_>, merged: &Value, last: &Set, owned: &Set) -> Value {
+pub(super) fn prune(place: MergePlace<'_>, merged: &Value, last: &Set, owned: &Set) -> Value {
     let last = last.with_named_fields(place);
     let all = field_set(place, merged).with_named_fields(place);
     let pruned = without(place, merged, &last);
@@ -21,11 +21,11 @@ pub(super) fn prune(place: Place<'_>, merged: &Value, last: &Set, owned: &Set) -
 }
 
 /// The value without the paths of `gone`. Objects and lists that lose everything go too.
-pub(super) fn without(place: Place<'_>, value: &Value, gone: &Set) -> Value {
+pub(super) fn without(place: MergePlace<'_>, value: &Value, gone: &Set) -> Value {
     walk(place, value, gone).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-fn walk(place: Place<'_>, value: &Value, gone: &Set) -> Option<Value> {
+fn walk(place: MergePlace<'_>, value: &Value, gone: &Set) -> Option<Value> {
     match (place.shape(value), value) {
         (Shape::Map, Value::Object(fields)) => {
             let left: Map<String, Value> = fields
@@ -52,7 +52,7 @@ fn walk(place: Place<'_>, value: &Value, gone: &Set) -> Option<Value> {
     }
 }
 
-fn keep(place: Place<'_>, item: &Value, element: &Element, gone: &Set) -> Option<Value> {
+fn keep(place: MergePlace<'_>, item: &Value, element: &Element, gone: &Set) -> Option<Value> {
     if gone.has_member(element) {
         return None;
     }

@@ -251,7 +251,7 @@ fn many_updaters_are_folded() {
 
 #[test]
 fn applied_elements_keep_their_order_and_live_ones_their_place() {
-    let place = Place::Known(schema());
+    let place = MergePlace::Known(schema());
     let list = |names: &[&str]| {
         let items: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         deployment(json!({"template": {"spec": {"containers": items}}}))

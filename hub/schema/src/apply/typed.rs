@@ -11,7 +11,7 @@ use crate::{Format, ListType, MapType, SchemaRef, Type};
 
 /// A place in a schema, or beyond it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place<'a> {
+pub(super) enum MergePlace<'a> {
     /// The schema says what is here.
     Known(SchemaRef<'a>),
     /// Anything may be here: objects are granular, lists atomic.
@@ -32,23 +32,27 @@ pub(super) enum Shape {
     Map,
 }
 
-impl<'a> Place<'a> {
+impl<'a> MergePlace<'a> {
     /// How `value` merges here.
     pub(super) fn shape(self, value: &Value) -> Shape {
         match (self, value) {
-            (Place::Known(schema), Value::Object(_) | Value::Array(_)) if is_raw(schema) => Shape::Atomic,
-            (Place::Known(schema), _) if schema.is_struct() || schema.additional().is_some() => {
+            (MergePlace::Known(schema), Value::Object(_) | Value::Array(_)) if is_raw(schema) => {
+                Shape::Atomic
+            }
+            (MergePlace::Known(schema), _) if schema.is_struct() || schema.additional().is_some() => {
                 if schema.map_type() == MapType::Atomic { Shape::Atomic } else { Shape::Map }
             }
-            (Place::Known(schema), _) if schema.ty() == Type::Array => {
+            (MergePlace::Known(schema), _) if schema.ty() == Type::Array => {
                 if self.keys().is_some() {
                     Shape::List
                 } else {
                     Shape::Atomic
                 }
             }
-            (Place::Known(schema), _) if is_scalar(schema) => Shape::Scalar,
-            (Place::Known(schema), Value::Object(_)) if schema.map_type() == MapType::Atomic => Shape::Atomic,
+            (MergePlace::Known(schema), _) if is_scalar(schema) => Shape::Scalar,
+            (MergePlace::Known(schema), Value::Object(_)) if schema.map_type() == MapType::Atomic => {
+                Shape::Atomic
+            }
             (_, Value::Object(_) | Value::Null) => Shape::Map,
             (_, Value::Array(_)) => Shape::Atomic,
             _ => Shape::Scalar,
@@ -57,7 +61,7 @@ impl<'a> Place<'a> {
 
     /// The keys that tell a list's elements apart: none for a set; `None` for an atomic list.
     fn keys(self) -> Option<Vec<&'a str>> {
-        let Place::Known(schema) = self else { return None };
+        let MergePlace::Known(schema) = self else { return None };
         match schema.list_type() {
             ListType::Map => Some(schema.list_keys().iter().map(|key| &**key).collect()),
             ListType::Set => Some(Vec::new()),
@@ -68,31 +72,31 @@ impl<'a> Place<'a> {
 
     /// Whether `name` is a declared field of the struct here.
     pub(super) fn declares(self, name: &str) -> bool {
-        matches!(self, Place::Known(schema) if schema.property(name).is_some())
+        matches!(self, MergePlace::Known(schema) if schema.property(name).is_some())
     }
 
     /// The place of a field.
-    pub(super) fn field(self, name: &str) -> Place<'a> {
+    pub(super) fn field(self, name: &str) -> MergePlace<'a> {
         match self {
-            Place::Known(schema) => match schema.child(name) {
-                Some(child) => Place::Known(child),
-                None if schema.preserves_unknown() || schema.open() || is_bare(schema) => Place::Open,
-                None => Place::Nowhere,
+            MergePlace::Known(schema) => match schema.child(name) {
+                Some(child) => MergePlace::Known(child),
+                None if schema.preserves_unknown() || schema.open() || is_bare(schema) => MergePlace::Open,
+                None => MergePlace::Nowhere,
             },
             other => other,
         }
     }
 
     /// The place of list elements.
-    pub(super) fn items(self) -> Place<'a> {
+    pub(super) fn items(self) -> MergePlace<'a> {
         match self {
-            Place::Known(schema) => schema.items().map_or(Place::Open, Place::Known),
+            MergePlace::Known(schema) => schema.items().map_or(MergePlace::Open, MergePlace::Known),
             other => other,
         }
     }
 
     /// The place of a path element.
-    pub(super) fn below(self, element: &Element) -> Place<'a> {
+    pub(super) fn below(self, element: &Element) -> MergePlace<'a> {
         match element {
             Element::Field(name) => self.field(name),
             _ => self.items(),
@@ -122,7 +126,7 @@ impl<'a> Place<'a> {
         let mut found = Map::new();
         for key in &keys {
             let default = || match self.items() {
-                Place::Known(element) => element.property(key).and_then(SchemaRef::default).cloned(),
+                MergePlace::Known(element) => element.property(key).and_then(SchemaRef::default).cloned(),
                 _ => None,
             };
             if let Some(value) = fields.get(*key).cloned().or_else(default) {
@@ -167,13 +171,13 @@ pub(super) fn elements(value: Option<&Value>) -> &[Value] {
 }
 
 /// The paths that `object` sets.
-pub(super) fn field_set(place: Place<'_>, object: &Value) -> Set {
+pub(super) fn field_set(place: MergePlace<'_>, object: &Value) -> Set {
     let mut set = Set::default();
     collect(place, object, &mut Vec::new(), &mut set);
     set
 }
 
-fn collect(place: Place<'_>, value: &Value, path: &mut Vec<Element>, set: &mut Set) {
+fn collect(place: MergePlace<'_>, value: &Value, path: &mut Vec<Element>, set: &mut Set) {
     match place.shape(value) {
         Shape::Scalar | Shape::Atomic => set.insert(path),
         Shape::Map => {
@@ -217,7 +221,7 @@ pub(super) enum Duplicates {
 ///
 /// # Errors
 /// The problems in kube-apiserver's words.
-pub(super) fn validate(place: Place<'_>, value: &Value, duplicates: Duplicates) -> Result<(), String> {
+pub(super) fn validate(place: MergePlace<'_>, value: &Value, duplicates: Duplicates) -> Result<(), String> {
     let mut problems = Vec::new();
     check(place, value, &mut Vec::new(), duplicates, &mut problems);
     match problems.len() {
@@ -232,7 +236,7 @@ fn problem(path: &[Element], text: &str) -> String {
 }
 
 fn check(
-    place: Place<'_>,
+    place: MergePlace<'_>,
     value: &Value,
     path: &mut Vec<Element>,
     duplicates: Duplicates,
@@ -250,7 +254,7 @@ fn check(
             for (name, item) in fields {
                 path.push(Element::field(name));
                 match place.field(name) {
-                    Place::Nowhere => problems.push(problem(path, "field not declared in schema")),
+                    MergePlace::Nowhere => problems.push(problem(path, "field not declared in schema")),
                     below => check(below, item, path, duplicates, problems),
                 }
                 path.pop();
@@ -282,8 +286,8 @@ fn check(
 }
 
 /// What is wrong with the value's JSON type, if anything.
-fn mismatch(place: Place<'_>, value: &Value) -> Option<String> {
-    let Place::Known(schema) = place else { return None };
+fn mismatch(place: MergePlace<'_>, value: &Value) -> Option<String> {
+    let MergePlace::Known(schema) = place else { return None };
     if matches!(schema.format(), Format::Quantity | Format::IntOrString) {
         return (value.is_object() || value.is_array())
             .then(|| format!("expected any scalar, got &{{{value}}}"));
@@ -313,7 +317,7 @@ fn mismatch(place: Place<'_>, value: &Value) -> Option<String> {
 impl Set {
     /// The set with every struct field that has children made a member: a struct is there when its fields are.
     #[must_use]
-    pub(super) fn with_named_fields(&self, place: Place<'_>) -> Set {
+    pub(super) fn with_named_fields(&self, place: MergePlace<'_>) -> Set {
         let mut out = Set { members: self.members.clone(), children: BTreeMap::new() };
         for (element, child) in &self.children {
             if let Element::Field(name) = element

@@ -21,7 +21,7 @@ use super::{SqliteOptions, rewrite, salvage};
 use crate::StoreError;
 
 /// A file that is ours, open for writing.
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub db: Connection,
     pub meta: Meta,
     pub lock: Arc<FileLock>,
@@ -29,7 +29,7 @@ pub(super) struct Opened {
 }
 
 /// Locks, opens or creates, checks.
-pub(super) fn open(options: &SqliteOptions) -> Result<Opened, StoreError> {
+pub(super) fn open(options: &SqliteOptions) -> Result<OpenedFile, StoreError> {
     let path = &options.path;
     let lock = lock(path)?;
     let named = |error: &dyn std::fmt::Display| StoreError::Backend(format!("{}: {error}", path.display()));
@@ -54,7 +54,7 @@ pub(super) fn open(options: &SqliteOptions) -> Result<Opened, StoreError> {
     }
     let acknowledged = Acknowledged::begin(path, Mark::of(&meta), options.synchronous_full)
         .map_err(|e| named(&format!("cannot write {}: {e}", acknowledged::beside(path).display())))?;
-    Ok(Opened { db, meta, lock, acknowledged })
+    Ok(OpenedFile { db, meta, lock, acknowledged })
 }
 
 /// Opens the file and holds it against what was acknowledged.

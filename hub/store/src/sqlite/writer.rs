@@ -19,7 +19,7 @@ use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
 use super::in_place::InPlace;
 use super::kept::Kept;
-use super::open::Opened;
+use super::open::OpenedFile;
 use super::reader::Readers;
 use super::recent::Recent;
 use super::reserve::Reserve;
@@ -144,12 +144,12 @@ pub(super) struct Surroundings {
 /// Starts the thread on an opened file.
 pub(super) fn start(
     options: &SqliteOptions,
-    opened: Opened,
+    opened: OpenedFile,
     surroundings: Surroundings,
 ) -> Result<WriteQueue, StoreError> {
     let (sender, requests) = mpsc::channel(QUEUE);
     let room = Arc::new(Semaphore::new(QUEUE_BYTES));
-    let Opened { db, meta, lock, acknowledged } = opened;
+    let OpenedFile { db, meta, lock, acknowledged } = opened;
     let trouble = Arc::new(Mutex::new(None));
     let in_place = InPlace::of(&options.path)
         .map_err(|error| StoreError::Backend(format!("{}: {error}", options.path.display())))?;

@@ -24,7 +24,7 @@ impl Laid {
 
 /// A folder or file of a volume.
 #[derive(Default)]
-struct Place {
+struct VolumePath {
     /// The files that lie here, and those that lie below, in the order in which they were laid.
     here: Vec<usize>,
     below: Vec<usize>,
@@ -34,7 +34,7 @@ struct Place {
 #[derive(Default)]
 struct Before {
     files: Vec<Laid>,
-    places: Vec<Place>,
+    places: Vec<VolumePath>,
     /// Which place a name leads to from another.
     ways: HashMap<(usize, String), usize>,
 }
@@ -49,7 +49,7 @@ impl Before {
                 let next = self.places.len() + 1;
                 at = *self.ways.entry((at, name.to_owned())).or_insert(next);
                 if at == next {
-                    self.places.push(Place::default());
+                    self.places.push(VolumePath::default());
                 }
                 let place = &mut self.places[at - 1];
                 met.extend(&place.here);

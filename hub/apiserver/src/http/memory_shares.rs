@@ -37,20 +37,20 @@ impl From<Full> for Status {
 
 /// What is held by whom, in bytes.
 #[derive(Default)]
-struct Held {
+struct HeldBytes {
     all: usize,
     by_account: HashMap<String, usize>,
 }
 
-/// The room there is.
+/// What all accounts together hold of the memory that is for them.
 #[derive(Clone, Default)]
-pub(super) struct Room(Arc<Mutex<Held>>);
+pub(super) struct MemoryShares(Arc<Mutex<HeldBytes>>);
 
-impl Room {
+impl MemoryShares {
     /// What is to be counted for who asks; nothing yet.
-    pub(super) fn of(&self, user: &User) -> Taken {
+    pub(super) fn of(&self, user: &User) -> TakenMemory {
         let is_limited = !user.groups.iter().any(|group| group == MASTERS);
-        Taken { room: self.clone(), account: user.name.clone(), is_limited, bytes: 0 }
+        TakenMemory { room: self.clone(), account: user.name.clone(), is_limited, bytes: 0 }
     }
 
     /// Whether nobody holds anything.
@@ -61,15 +61,15 @@ impl Room {
     }
 }
 
-/// Room that is taken, until it is dropped.
-pub(super) struct Taken {
-    room: Room,
+/// A share that is taken, until it is dropped.
+pub(super) struct TakenMemory {
+    room: MemoryShares,
     account: String,
     is_limited: bool,
     bytes: usize,
 }
 
-impl Taken {
+impl TakenMemory {
     /// Takes room for `bytes` more.
     ///
     /// # Errors
@@ -90,11 +90,11 @@ impl Taken {
     }
 }
 
-impl Taken {
+impl TakenMemory {
     /// Gives back what it took, and takes room for `bytes` instead.
     ///
     /// # Errors
-    /// As of [`Taken::more`]; it then holds nothing.
+    /// As of [`TakenMemory::more`]; it then holds nothing.
     pub(super) fn hold(&mut self, bytes: usize) -> Result<(), Full> {
         self.release();
         self.more(bytes)
@@ -116,7 +116,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenMemory {
     fn drop(&mut self) {
         self.release();
     }
@@ -132,12 +132,12 @@ mod tests {
 
     #[test]
     fn one_account_fills_its_own_share_and_no_number_of_them_the_hub() {
-        let room = Room::default();
+        let room = MemoryShares::default();
         let mut first = room.of(&user("a", "x"));
         assert!(first.more(ONE).is_ok());
         assert_eq!(room.of(&user("a", "x")).more(1), Err(Full));
         assert_eq!(Status::from(Full).code, 429);
-        let mut others: Vec<Taken> =
+        let mut others: Vec<TakenMemory> =
             ["b", "c", "d", "e"].map(|name| room.of(&user(name, "x"))).into_iter().collect();
         let taken = others.iter_mut().filter_map(|other| other.more(ONE).ok()).count();
         assert_eq!(taken, ALL / ONE - 1);
