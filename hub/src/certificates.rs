@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_certs::{CertificateRequest, is_agent_name};
-use karmada_kube_controller_manager::csr_signer::{Asked, Signer};
+use karmada_kube_controller_manager::csr_signer::{RequestedSubject, Signer};
 use karmada_registry::admission::AskedName;
 
 use crate::data_dir::DataDir;
@@ -29,12 +29,12 @@ pub struct HubSigner {
 }
 
 impl Signer for HubSigner {
-    fn read(&self, request: &str) -> Result<Asked, String> {
+    fn read(&self, request: &str) -> Result<RequestedSubject, String> {
         let parsed = CertificateRequest::from_pem(request).map_err(|error| error.to_string())?;
         let names = parsed.alternative_names();
         let hubs_own = parsed.asks_for_any_of(&self.own_names);
         let is_of_an_agent = is_agent_name(&parsed.subject.common_name, &parsed.subject.organizations);
-        Ok(Asked {
+        Ok(RequestedSubject {
             is_of_an_agent,
             common_name: parsed.subject.common_name,
             organizations: parsed.subject.organizations,

@@ -177,7 +177,7 @@ mod tests {
     pub(super) struct NoSigner;
 
     impl csr_signer::Signer for NoSigner {
-        fn read(&self, _: &str) -> Result<csr_signer::Asked, String> {
+        fn read(&self, _: &str) -> Result<csr_signer::RequestedSubject, String> {
             Err("no key here".into())
         }
         fn sign(&self, _: &str, _: &[&str], _: Duration, _: jiff::Timestamp) -> Result<String, String> {

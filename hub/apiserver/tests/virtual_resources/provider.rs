@@ -12,7 +12,7 @@ use karmada_definitions::description::Resource;
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, named};
 use karmada_definitions::status::Status;
 use karmada_registry::cache::{Collection, Published};
-use karmada_registry::{Asked, VirtualResource};
+use karmada_registry::{VirtualRequest, VirtualResource};
 use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::{Value, json};
 
@@ -55,16 +55,16 @@ impl Beacons {
 
 #[async_trait::async_trait]
 impl VirtualResource for Beacons {
-    async fn get(&self, asked: &Asked<'_>) -> Result<Arc<Stored>, Status> {
+    async fn get(&self, asked: &VirtualRequest<'_>) -> Result<Arc<Stored>, Status> {
         let found = self.0.get(&ObjectKey::new("", asked.name));
         found.ok_or_else(|| Status::not_found(asked.definition, asked.name))
     }
 
-    async fn list(&self, _: &Asked<'_>) -> Result<Collection, Status> {
+    async fn list(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         Ok(self.0.collection())
     }
 
-    async fn watch(&self, _: &Asked<'_>) -> Result<Collection, Status> {
+    async fn watch(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         Ok(self.0.collection())
     }
 }
@@ -74,7 +74,7 @@ pub struct Readings;
 
 #[async_trait::async_trait]
 impl VirtualResource for Readings {
-    async fn list(&self, asked: &Asked<'_>) -> Result<Collection, Status> {
+    async fn list(&self, asked: &VirtualRequest<'_>) -> Result<Collection, Status> {
         let one = |n: u32| {
             let reading = object("Reading", &format!("{}-{n}", asked.user.name), "grey");
             Arc::new(Stored::read(&Bytes::from(reading.to_string()), 7).unwrap())
@@ -88,7 +88,7 @@ pub struct Echoes;
 
 #[async_trait::async_trait]
 impl VirtualResource for Echoes {
-    async fn create(&self, asked: &Asked<'_>, mut object: Value) -> Result<Value, Status> {
+    async fn create(&self, asked: &VirtualRequest<'_>, mut object: Value) -> Result<Value, Status> {
         object["status"] = json!({"heard": asked.user.name});
         Ok(object)
     }
