@@ -1,13 +1,19 @@
 //! How the agent comes by its identity: kept from before, or by joining; and by joining anew, where the hub does
 //! not know it any more and a person gave another token since.
 
+use std::time::Duration;
+
 use karmada_api::cluster::ApiEnablement;
 use karmada_api::object;
 use karmada_certs::JoinToken;
 
 use crate::identity::Identity;
+use crate::member::topology::Topology;
 use crate::member::{self, MemberError};
 use crate::{AgentError, Config, Parts, join, retry};
+
+/// A join waits no longer for the Nodes, which say where the cluster is.
+const NODES: Duration = Duration::from_secs(10);
 
 /// What a join needs, for as long as the agent runs.
 #[derive(Clone)]
@@ -72,6 +78,7 @@ impl Enrolment {
         {
             return Err(AgentError::ControlPlane);
         }
+        let place = self.place().await;
         // The same over restarts: the hub grants a name to the key that holds it, as often as it asks.
         let key = parts.identity_store.joining_key().await?;
         let ask = join::Ask {
@@ -80,9 +87,9 @@ impl Enrolment {
             pins: config.pins.clone(),
             cluster_name: config.cluster_name.clone(),
             cluster_uid,
-            provider: config.provider.clone(),
-            region: config.region.clone(),
-            zones: config.zones.clone(),
+            provider: place.provider,
+            region: place.region,
+            zones: place.zones,
             patience: config.join_patience,
             sources: parts.sources.clone(),
         };
@@ -90,6 +97,19 @@ impl Enrolment {
         parts.identity_store.save(&identity).await?;
         tracing::info!(cluster = identity.cluster_name, "joined");
         Ok(identity)
+    }
+
+    /// Where the cluster is: as a person said; what nobody said, as its Nodes say.
+    async fn place(&self) -> Topology {
+        let Config { provider, region, zones, .. } = self.config.clone();
+        let is_said = !provider.is_empty() && !region.is_empty() && !zones.is_empty();
+        let found =
+            if is_said { Topology::default() } else { Topology::look(&*self.parts.member, NODES).await };
+        Topology {
+            provider: if provider.is_empty() { found.provider } else { provider },
+            region: if region.is_empty() { found.region } else { region },
+            zones: if zones.is_empty() { found.zones } else { zones },
+        }
     }
 
     fn token(&self) -> Result<JoinToken, AgentError> {

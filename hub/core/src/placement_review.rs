@@ -3,6 +3,9 @@
 //!
 //! In: a template, all that detector, scheduler and overrides look at, and what is to be different from how it is. Out: what each of them says.
 
+pub mod files;
+pub mod shown;
+
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::access::Access;
 use crate::{
     adopt, certs, completion, confirm, cordon, delete, get, orphans, placement, plan, register, release,
-    taint, token, unregister, version,
+    render, taint, token, unregister, version,
 };
 
 /// One of them, with its flags.
@@ -38,6 +38,8 @@ pub enum Command {
     ExplainPlacement(placement::Explain),
     /// Say what would become of the templates of a file.
     Schedule(placement::Schedule),
+    /// Say what files would place where and what each cluster would get, without a hub.
+    Render(render::Arguments),
     /// Let the deletes go out that a restored hub holds back for a site.
     Confirm(confirm::Arguments),
     /// Have a site try again a Work that it has put aside because it crashed the agent.
@@ -75,6 +77,7 @@ impl Command {
             Command::Plan(command) => plan::run(access, &command).await,
             Command::ExplainPlacement(command) => placement::explain(access, &command).await,
             Command::Schedule(command) => placement::schedule(access, &command).await,
+            Command::Render(command) => render::run(&command, now),
             Command::Confirm(command) => confirm::run(access, &command).await,
             Command::Release(command) => release::run(access, &command, now).await,
             Command::Orphans(command) => orphans::run(access, &command).await,

@@ -24,6 +24,7 @@ mod placement;
 mod plan;
 mod register;
 mod release;
+mod render;
 mod resource;
 mod site;
 mod table;

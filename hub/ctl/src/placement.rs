@@ -15,7 +15,7 @@ const REVIEWS: &str = "/apis/edge.karmada.io/v1alpha1/placementreviews";
 
 /// What is to be different from how it is.
 #[derive(clap::Args, Default)]
-struct WhatIf {
+pub struct WhatIf {
     /// As if this cluster were not there; may be said several times.
     #[arg(long, value_name = "CLUSTER")]
     without: Vec<String>,
@@ -27,12 +27,19 @@ struct WhatIf {
     tainted: Vec<Value>,
 }
 
+impl WhatIf {
+    /// As `PlacementReview.spec.whatIf` has it.
+    pub fn as_spec(&self) -> Value {
+        json!({"removedClusters": self.without, "fullClusters": self.full, "taints": self.tainted})
+    }
+}
+
 /// How it is printed.
 #[derive(clap::Args, Default)]
-struct Shape {
+pub struct Shape {
     /// Show what each cluster gets as well, with the overrides applied.
     #[arg(long)]
-    manifests: bool,
+    pub manifests: bool,
     /// Print the whole review: yaml or json.
     #[arg(long, short, value_parser = ["yaml", "json"])]
     output: Option<String>,
@@ -121,12 +128,12 @@ async fn asked(
     shape: &Shape,
 ) -> Result<Value> {
     let review = json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "PlacementReview", "spec": {
-        "manifest": template, "policies": policies, "withManifests": shape.manifests,
-        "whatIf": {"removedClusters": what_if.without, "fullClusters": what_if.full, "taints": what_if.tainted}}});
+        "manifest": template, "policies": policies, "withManifests": shape.manifests, "whatIf": what_if.as_spec()}});
     Ok(hub.create(REVIEWS, &review).await?)
 }
 
-fn print(reviews: &[Value], shape: &Shape) -> Result<()> {
+/// Prints reviews.
+pub fn print(reviews: &[Value], shape: &Shape) -> Result<()> {
     match shape.output.as_deref() {
         Some("json") => output::print(&format!("{}\n", serde_json::to_string_pretty(reviews)?)),
         Some(_) => output::print(&output::yaml(reviews)?),
@@ -203,7 +210,8 @@ fn is_policy(object: &Value) -> bool {
         && (kind.ends_with("PropagationPolicy") || kind.ends_with("OverridePolicy"))
 }
 
-fn read(file: &Path) -> Result<String> {
+/// The text of a file, or what is piped in.
+pub fn read(file: &Path) -> Result<String> {
     if file == Path::new("-") {
         return std::io::read_to_string(std::io::stdin()).context("reading what is piped in");
     }
@@ -211,7 +219,7 @@ fn read(file: &Path) -> Result<String> {
 }
 
 /// The objects of a file, those of lists among them.
-fn objects(text: &str) -> Result<Vec<Value>> {
+pub fn objects(text: &str) -> Result<Vec<Value>> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("the file is no YAML or JSON")?;
     let flat = documents.into_iter().flat_map(|document| match document["items"].as_array() {
         Some(items) if document["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items.clone(),

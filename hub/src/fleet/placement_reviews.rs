@@ -12,13 +12,13 @@ use karmada_api::{POLICY_GROUP, object};
 use karmada_controllers::placement_review::{AsIf, review};
 use karmada_controllers::runner::Error;
 use karmada_controllers::shared::Shared;
+use karmada_core::placement_review::shown::{self, Manifests};
 use karmada_core::placement_review::{Review, WhatIf};
-use karmada_core::scheduler::{ClusterVerdict, Outcome};
 use karmada_definitions::status::Status;
 use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 /// Reviews that are made at once.
@@ -122,68 +122,8 @@ impl VirtualResource for PlacementReviews {
         }
         let as_if = self.as_if(spec.policies)?;
         let review = self.review(spec.manifest, as_if, spec.what_if).await?;
-        asked["status"] = status(&review, spec.with_manifests);
+        let manifests = if spec.with_manifests { Manifests::Shown } else { Manifests::LeftOut };
+        asked["status"] = shown::status(&review, manifests);
         Ok(asked)
-    }
-}
-
-/// The review as people see it.
-fn status(review: &Review, with_manifests: bool) -> Value {
-    let mut status = json!({"outcome": outcome(review), "message": review.message});
-    if let Some((namespace, name)) = &review.policy {
-        let kind = if namespace.is_empty() { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
-        status["policy"] = json!({"kind": kind, "namespace": namespace, "name": name});
-    }
-    if let Some(decision) = &review.decision {
-        status["affinityName"] = json!(decision.affinity_name);
-        let clusters = decision.report.iter().map(|(name, verdict)| cluster(name, verdict));
-        status["clusters"] = clusters.collect();
-        let tried = decision.tried.iter().filter(|attempt| !attempt.affinity_name.is_empty());
-        status["affinitiesTried"] = tried
-            .map(|attempt| {
-                let message = attempt.result.as_ref().err().map(ToString::to_string).unwrap_or_default();
-                json!({"name": attempt.affinity_name, "message": message})
-            })
-            .collect();
-    }
-    let works = review.works.iter().map(|work| {
-        let overrides: Vec<&str> =
-            work.applied.cluster.names().into_iter().chain(work.applied.namespaced.names()).collect();
-        let mut told = json!({"cluster": work.cluster, "overrides": overrides});
-        match &work.work {
-            Ok(work) if with_manifests => {
-                told["manifest"] = work.spec.workload.manifests.first().cloned().unwrap_or_default();
-            }
-            Ok(_) => {}
-            Err(error) => told["message"] = json!(error.to_string()),
-        }
-        told
-    });
-    status["works"] = works.collect();
-    if review.left_out > 0 {
-        status["worksLeftOut"] = json!(review.left_out);
-    }
-    status
-}
-
-fn outcome(review: &Review) -> &'static str {
-    match review.decision.as_ref().map(|decision| &decision.outcome) {
-        None => "NotPropagated",
-        Some(Outcome::NotOurs) => "NotScheduled",
-        Some(Outcome::UpToDate | Outcome::Scheduled(_)) => "Scheduled",
-        Some(Outcome::Failed(failure)) => failure.reason(),
-    }
-}
-
-fn cluster(name: &str, verdict: &ClusterVerdict) -> Value {
-    match verdict {
-        ClusterVerdict::Chosen(replicas) => json!({"name": name, "verdict": "Chosen", "replicas": replicas}),
-        ClusterVerdict::Passed => {
-            json!({"name": name, "verdict": "Passed", "reason": "it could take it, and was not selected or got no replica"})
-        }
-        ClusterVerdict::Unfit(why) => json!({"name": name, "verdict": "Unfit", "reason": why.to_string()}),
-        ClusterVerdict::Deleting => {
-            json!({"name": name, "verdict": "Unfit", "reason": "it is on its way out"})
-        }
     }
 }

@@ -74,6 +74,10 @@ impl Fleet {
         let mut options = ["north", "south", "east"].map(MemberOptions::new);
         // A kind that this site lacks until a test gives it.
         options[2].apiserver_args.push("--runtime-config=networking.k8s.io/v1/ingresses=false".to_owned());
+        // Its Nodes say where it is, and nobody else does.
+        options[2].nodes[0].labels = [("region", "coast"), ("zone", "coast-1")]
+            .map(|(what, said)| (format!("topology.kubernetes.io/{what}"), said.to_owned()))
+            .to_vec();
         let members = Member::start_all(options);
         let register = RegisterCommand::make(&hub, &[]);
         let names = NAMES.into_iter().zip(members);

@@ -39,6 +39,13 @@ fn one_token_joins_three_members_and_clusters_tell_what_they_are() {
             enables(cluster, "apps/v1", "deployments", "Deployment")
         });
     }
+    // What Nodes say of where they are, its Cluster says.
+    let labelled = fleet.site("kind-east").cluster(&fleet.hub).unwrap();
+    assert_eq!(
+        (&labelled["spec"]["region"], &labelled["spec"]["zones"]),
+        (&json!("coast"), &json!(["coast-1"]))
+    );
+    assert!(fleet.site("north").cluster(&fleet.hub).unwrap()["spec"]["region"].is_null());
     let table = fleet.hub.kubectl().ok(&["get", "clusters"]);
     let north = table.lines().find(|line| line.starts_with("north")).unwrap().to_owned();
     assert!(north.contains(&member_version()) && north.contains("Pull") && north.contains("True"), "{table}");

@@ -94,7 +94,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     ("karmada-gateway", &["karmada-certs", "karmada-proto", "karmada-tunnel"]),
-    ("karmadactl", &["karmada-api", "karmada-certs"]),
+    ("karmadactl", &["karmada-api", "karmada-certs", "karmada-core", "karmada-interpreter"]),
     ("karmada-member", &["karmada-api", "karmada-proto"]),
     ("karmada-session", &["karmada-certs", "karmada-proto"]),
     (

@@ -1,0 +1,310 @@
+//! What objects of files would place where, without a hub: for checks before anything is applied.
+//!
+//! In: clusters, policies, overrides and templates, all with their defaults. Out: for each template its review; what no policy selects, and a template
+//! that is placed depends on, goes where that one goes. Each template is placed as if it were alone: what another one would take of a cluster's
+//! room is not counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karmada_api::binding::{BindingSnapshot, BindingSpec, ObjectReference, ResourceBinding, TargetCluster};
+use karmada_api::cluster::Cluster;
+use karmada_api::override_policy::OverridePolicy;
+use karmada_api::policy::PropagationPolicy;
+use karmada_api::{names, object};
+use karmada_interpreter::Interpreter;
+use serde_json::Value;
+
+use super::{Input, Review, WhatIf, review};
+use crate::binding;
+use crate::dependencies::recorded::Candidate;
+use crate::dependencies::{Sight, wanted};
+use crate::detector::{Parts, Reading, Takeover};
+use crate::scheduler::assumptions::Taken;
+use crate::scheduler::neighbours::Neighbours;
+use crate::scheduler::{ClusterVerdict, Outcome};
+use crate::skip::SkipRules;
+
+/// Objects of files. Policies and overrides of no namespace are the cluster-scoped kinds.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Everything that may be placed.
+    pub templates: Vec<Value>,
+    /// PropagationPolicies and ClusterPropagationPolicies.
+    pub policies: Vec<PropagationPolicy>,
+    /// OverridePolicies and ClusterOverridePolicies.
+    pub overrides: Vec<OverridePolicy>,
+    /// The fleet.
+    pub clusters: Vec<Cluster>,
+}
+
+/// A template with what becomes of it.
+#[derive(Debug)]
+pub struct Rendered {
+    /// Which of the templates.
+    pub template: usize,
+    /// What becomes of it.
+    pub review: Review,
+    /// Kinds and names of what it follows, which depends on it.
+    pub follows: BTreeSet<String>,
+}
+
+/// What becomes of each template, in their order.
+pub fn render(files: &Files, what_if: &WhatIf, interpreter: &dyn Interpreter) -> Vec<Rendered> {
+    let mut clusters: Vec<&Cluster> = files.clusters.iter().collect();
+    clusters.sort_by_key(|cluster| cluster.name());
+    let reviews: Vec<Review> = files
+        .templates
+        .iter()
+        .map(|template| reviewed(files, &clusters, template, what_if, interpreter))
+        .collect();
+    let mut followers = followers(files, &reviews, interpreter);
+    let rendered = reviews.into_iter().enumerate().map(|(template, mut review)| {
+        let follows = followers.remove(&template).unwrap_or_default();
+        if !follows.is_empty() {
+            let there = what_if.apply(&clusters);
+            follow(files, &there, &files.templates[template], &follows, (&mut review, interpreter));
+        }
+        Rendered { template, review, follows: follows.into_keys().collect() }
+    });
+    rendered.collect()
+}
+
+fn reviewed(
+    files: &Files,
+    clusters: &[&Cluster],
+    template: &Value,
+    what_if: &WhatIf,
+    interpreter: &dyn Interpreter,
+) -> Review {
+    let namespace = object::namespace(template);
+    let near = |of: &str| !namespace.is_empty() && of == namespace;
+    let (policies, cluster_policies): (Vec<_>, Vec<_>) =
+        files.policies.iter().partition(|policy| !policy.namespace().is_empty());
+    let (overrides, cluster_overrides): (Vec<_>, Vec<_>) =
+        files.overrides.iter().partition(|policy| !policy.namespace().is_empty());
+    let input = Input {
+        template,
+        binding: None,
+        policies: &policies.into_iter().filter(|policy| near(policy.namespace())).collect::<Vec<_>>(),
+        cluster_policies: &cluster_policies,
+        clusters,
+        overrides: &overrides.into_iter().filter(|policy| near(policy.namespace())).collect::<Vec<_>>(),
+        cluster_overrides: &cluster_overrides,
+        reading: Reading { interpreter, parts: Parts::Together },
+        skip: &SkipRules::default(),
+        takeover: Takeover::Never,
+        injects_state: false,
+    };
+    review(&input, what_if, |_| (Neighbours::default(), Taken::new()))
+}
+
+/// What a template follows, by kind and name, and the clusters of each.
+type Followed = BTreeMap<String, BTreeSet<String>>;
+
+/// Which templates follow which others, by their places.
+fn followers(files: &Files, reviews: &[Review], interpreter: &dyn Interpreter) -> BTreeMap<usize, Followed> {
+    let mut followers: BTreeMap<usize, Followed> = BTreeMap::new();
+    let labels: Vec<BTreeMap<String, String>> = files.templates.iter().map(labels).collect();
+    for (template, review) in files.templates.iter().zip(reviews) {
+        let clusters = placed(review);
+        if clusters.is_empty() || !is_followed(files, review) {
+            continue;
+        }
+        let Ok(dependencies) = interpreter.dependencies(template) else { continue };
+        let referrer = bare_binding(template);
+        for dependency in &dependencies {
+            let here = |at: &usize| {
+                let other = &files.templates[*at];
+                object::kind(other) == dependency.kind && object::namespace(other) == dependency.namespace
+            };
+            let places: Vec<usize> = (0..files.templates.len()).filter(here).collect();
+            let found = places.iter().map(|at| candidate(&files.templates[*at], &labels[*at])).collect();
+            let objects = wanted(&referrer, &[Sight { dependency, found: Some(found) }]).objects;
+            for at in places {
+                let other = &files.templates[at];
+                if objects.contains_key(&names::binding_name(object::kind(other), object::name(other))) {
+                    let by = format!("{} {}", object::kind(template), object::name(template));
+                    followers.entry(at).or_default().entry(by).or_default().extend(clusters.clone());
+                }
+            }
+        }
+    }
+    followers
+}
+
+fn labels(template: &Value) -> BTreeMap<String, String> {
+    let labels = template.pointer("/metadata/labels").and_then(Value::as_object);
+    let texts = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    texts.collect()
+}
+
+fn candidate<'a>(template: &'a Value, labels: &'a BTreeMap<String, String>) -> Candidate<'a> {
+    Candidate {
+        kind: object::kind(template),
+        namespace: object::namespace(template),
+        name: object::name(template),
+        uid: "",
+        resource_version: "",
+        labels,
+    }
+}
+
+/// Whether the policy of a review has what its templates depend on follow them.
+fn is_followed(files: &Files, review: &Review) -> bool {
+    let Some((namespace, name)) = &review.policy else { return false };
+    let is = |policy: &&PropagationPolicy| policy.namespace() == namespace && policy.name() == name;
+    files.policies.iter().find(is).is_some_and(|policy| policy.spec.propagate_deps)
+}
+
+/// The clusters that a review chose.
+fn placed(review: &Review) -> BTreeSet<String> {
+    let Some(decision) = &review.decision else { return BTreeSet::new() };
+    if !matches!(decision.outcome, Outcome::Scheduled(_) | Outcome::UpToDate) {
+        return BTreeSet::new();
+    }
+    let chosen = decision.report.iter().filter(|(_, verdict)| matches!(verdict, ClusterVerdict::Chosen(_)));
+    chosen.map(|(name, _)| name.clone()).collect()
+}
+
+fn bare_binding(template: &Value) -> ResourceBinding {
+    let (kind, name, namespace) =
+        (object::kind(template), object::name(template), object::namespace(template));
+    let resource = ObjectReference {
+        api_version: object::api_version(template).to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..ObjectReference::default()
+    };
+    ResourceBinding {
+        metadata: ObjectMeta {
+            name: Some(names::binding_name(kind, name)),
+            namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+            ..ObjectMeta::default()
+        },
+        spec: BindingSpec { resource, ..BindingSpec::default() },
+        ..ResourceBinding::default()
+    }
+}
+
+/// Adds to a review what its template's followed ones bring it to.
+fn follow(
+    files: &Files,
+    clusters: &[Cluster],
+    template: &Value,
+    follows: &Followed,
+    (review, interpreter): (&mut Review, &dyn Interpreter),
+) {
+    let already: BTreeSet<&String> = review.works.iter().map(|work| &work.cluster).collect();
+    let more: BTreeSet<&String> =
+        follows.values().flatten().filter(|cluster| !already.contains(cluster)).collect();
+    let targets =
+        more.into_iter().map(|name| TargetCluster { name: name.clone(), ..TargetCluster::default() });
+    let mut binding = bare_binding(template);
+    binding.spec.required_by =
+        vec![BindingSnapshot { clusters: targets.collect(), ..BindingSnapshot::default() }];
+    let (overrides, cluster_overrides): (Vec<_>, Vec<_>) =
+        files.overrides.iter().partition(|policy| !policy.namespace().is_empty());
+    let namespace = object::namespace(template);
+    let overrides: Vec<_> = overrides.into_iter().filter(|policy| policy.namespace() == namespace).collect();
+    let rendered = binding::Input {
+        binding: &binding,
+        template,
+        clusters,
+        cluster_overrides: &cluster_overrides,
+        overrides: &overrides,
+        interpreter,
+        injects_state: false,
+    };
+    review.works.extend(super::bounded(binding::works(&rendered)));
+    review.works.sort_by(|one, other| one.cluster.cmp(&other.cluster));
+    if review.policy.is_none() {
+        let by: Vec<&str> = follows.keys().map(String::as_str).collect();
+        review.message = format!("it follows {}", by.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_interpreter::Chain;
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(name: &str) -> Cluster {
+        let kind = |plural: &str, kind: &str| json!({"name": plural, "kind": kind});
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"syncMode": "Pull"}, "status": {"apiEnablements": [
+            {"groupVersion": "apps/v1", "resources": [kind("deployments", "Deployment")]},
+            {"groupVersion": "v1", "resources": [kind("configmaps", "ConfigMap"), kind("secrets", "Secret")]}]}}))
+        .unwrap()
+    }
+
+    fn files(propagate_deps: bool) -> Files {
+        let object = |api: &str, kind: &str, name: &str| json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": "shop"}});
+        let mut web = object("apps/v1", "Deployment", "web");
+        web["spec"] = json!({"replicas": 2, "template": {"spec": {"containers": [{"name": "c", "image": "nginx",
+            "envFrom": [{"configMapRef": {"name": "settings"}}]}]}}});
+        let policy = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"propagateDeps": propagate_deps,
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["a", "b"]}}}});
+        let mirror = json!({"metadata": {"name": "mirror", "namespace": "shop"}, "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+            "overrideRules": [{"targetCluster": {"clusterNames": ["b"]},
+                "overriders": {"plaintext": [{"path": "/data", "operator": "add", "value": {"site": "b"}}]}}]}});
+        Files {
+            templates: vec![object("v1", "ConfigMap", "settings"), web, object("v1", "Secret", "unused")],
+            policies: vec![serde_json::from_value(policy).unwrap()],
+            overrides: vec![serde_json::from_value(mirror).unwrap()],
+            clusters: vec![cluster("c"), cluster("b"), cluster("a")],
+        }
+    }
+
+    fn places(rendered: &Rendered) -> Vec<&str> {
+        rendered.review.works.iter().map(|work| work.cluster.as_str()).collect()
+    }
+
+    #[test]
+    fn what_a_placed_template_depends_on_goes_where_it_goes_with_its_own_overrides() {
+        let rendered = render(&files(true), &WhatIf::default(), &Chain::default());
+        assert_eq!(places(&rendered[1]), ["a", "b"]);
+        assert_eq!(places(&rendered[0]), ["a", "b"]);
+        assert_eq!(rendered[0].follows, ["Deployment web".to_owned()].into());
+        assert_eq!(rendered[0].review.message, "it follows Deployment web");
+        let data = |at: usize| {
+            &rendered[0].review.works[at].work.as_ref().unwrap().spec.workload.manifests[0]["data"]
+        };
+        assert_eq!((data(0), data(1)), (&Value::Null, &json!({"site": "b"})));
+        assert!(places(&rendered[2]).is_empty() && rendered[2].follows.is_empty());
+    }
+
+    #[test]
+    fn nothing_follows_where_the_policy_does_not_say_so() {
+        let rendered = render(&files(false), &WhatIf::default(), &Chain::default());
+        assert_eq!((places(&rendered[0]), places(&rendered[1])), (vec![], vec!["a", "b"]));
+    }
+
+    #[test]
+    fn what_is_to_be_different_holds_for_what_follows_too() {
+        let without = WhatIf { removed_clusters: ["a".to_owned()].into(), ..WhatIf::default() };
+        let rendered = render(&files(true), &without, &Chain::default());
+        assert_eq!((places(&rendered[0]), places(&rendered[1])), (vec!["b"], vec!["b"]));
+    }
+
+    #[test]
+    fn the_order_of_files_decides_nothing() {
+        let mut turned = files(true);
+        turned.templates.reverse();
+        turned.clusters.reverse();
+        let (one, other) = (
+            render(&files(true), &WhatIf::default(), &Chain::default()),
+            render(&turned, &WhatIf::default(), &Chain::default()),
+        );
+        for (one, other) in one.iter().zip(other.iter().rev()) {
+            assert_eq!(one.review, other.review);
+        }
+    }
+}
