@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Parser, ValueEnum};
-use karmada_agent::link::dial::Rungs;
+use karmada_agent::link::dial::Transports;
 use karmada_agent::metrics::bind_address;
 use karmada_agent::tunnel::allowed::{Allowed, STANDARD};
 use karmada_certs::{JoinToken, Pin};
@@ -85,11 +85,11 @@ pub enum Transport {
     Grpc,
 }
 
-impl From<Transport> for Rungs {
-    fn from(transport: Transport) -> Rungs {
+impl From<Transport> for Transports {
+    fn from(transport: Transport) -> Transports {
         match transport {
-            Transport::Auto => Rungs::BareOrGrpc,
-            Transport::Grpc => Rungs::Grpc,
+            Transport::Auto => Transports::BareOrGrpc,
+            Transport::Grpc => Transports::Grpc,
         }
     }
 }

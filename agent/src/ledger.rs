@@ -41,10 +41,10 @@ const DOCUMENT_HASH: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// SQLite said so.
-    #[error("the ledger")]
+    #[error("the ledger cannot be read or written: is there room on the disk, and is --state-dir writable?")]
     Sqlite(#[from] rusqlite::Error),
     /// The file could not be made.
-    #[error("making the ledger's file")]
+    #[error("the ledger's file cannot be created in --state-dir")]
     File(#[source] std::io::Error),
     /// A newer agent wrote it.
     #[error(

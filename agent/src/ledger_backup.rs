@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::identity::{IdentityStore, secret_id, secret_with};
 use crate::ledger::{HubPosition, Ledger, LedgerError, Row};
 use crate::member::{Member, MemberError};
-use crate::reconcile::own::stem;
+use crate::reconcile::agent_objects::stem;
 use crate::session::Change;
 
 /// Buckets of Works.

@@ -22,17 +22,17 @@ pub mod ledger;
 pub mod link;
 pub use karmada_member as member;
 pub use karmada_pods as pods;
+pub mod clock_and_random;
+pub mod cluster_status;
 pub mod ledger_backup;
 pub mod metrics;
 pub mod reconcile;
 pub mod retry;
 pub mod rotation;
 pub mod shared;
-pub mod sources;
 pub mod state_dir;
-pub mod status;
-pub mod summary;
 pub mod tunnel;
+pub mod work_statuses;
 
 pub use karmada_session::{outbox, redial, session};
 
@@ -53,17 +53,17 @@ use crate::identity::{Identity, IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::ledger_backup::LedgerBackup;
-use crate::link::dial::{Connector, Rungs};
+use crate::link::dial::{Connector, Transports};
 use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
+use crate::reconcile::agent_objects::Own;
 use crate::reconcile::body::ClusterNames;
-use crate::reconcile::own::Own;
 use crate::shared::Shared;
 use crate::tunnel::Tunnels;
 use crate::tunnel::allowed::Allowed;
 
+pub use crate::clock_and_random::Sources;
 pub use crate::shared::LinkView;
-pub use crate::sources::Sources;
 
 /// What a person sets.
 #[derive(Debug, Clone)]
@@ -93,7 +93,7 @@ pub struct Config {
     /// What may be asked of the member by way of the hub.
     pub allowed: Allowed,
     /// What may carry sessions.
-    pub rungs: Rungs,
+    pub transports: Transports,
     /// Where `/healthz` and `/metrics` are served.
     pub metrics: Option<SocketAddr>,
     /// How long a join is tried while the hub or the member is not reached.
@@ -115,7 +115,7 @@ impl Default for Config {
             namespaces: Vec::new(),
             drift_rate: 5.0,
             allowed: Allowed::default(),
-            rungs: Rungs::default(),
+            transports: Transports::default(),
             metrics: None,
             join_patience: Duration::from_secs(30),
         }
@@ -330,7 +330,7 @@ fn link_parts(
         member: parts.member.clone(),
         tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed.clone())),
         usages: Arc::new(karmada_pods::usage::PodUsages::new(parts.member.clone(), parts.clock())),
-        rungs: config.rungs,
+        transports: config.transports,
     }
 }
 
@@ -380,7 +380,7 @@ async fn work(
         told,
         async { guarded(Box::pin(reconcile::engine::run(engine, stop.clone())).await).await },
         async { guarded(Box::pin(link::run(link, stop.clone())).await).await },
-        Box::pin(summary::run(shared.clone(), parts.member.clone(), stop.clone())),
+        Box::pin(cluster_status::run(shared.clone(), parts.member.clone(), stop.clone())),
         ledger::keep_on_disk(&shared.ledger, stop.clone()),
         async {
             if let Some(address) = config.metrics {

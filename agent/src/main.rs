@@ -87,7 +87,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         namespaces: args.namespaces,
         drift_rate: args.drift_rate,
         allowed: args.allow_requests,
-        rungs: args.transport.into(),
+        transports: args.transport.into(),
         metrics: args.metrics_bind_address.0,
         ..Config::default()
     };

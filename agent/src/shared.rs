@@ -1,4 +1,4 @@
-//! What the link, the reconciler and the summary share: the ledger, the outbox, and two bells.
+//! What the link, the reconciler and the summary share: the ledger, the outbox, and two notifications.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Values at rest: encrypted as a file says, kept so while the file and its keys change.
+//! RegistryTransformer at rest: encrypted as a file says, kept so while the file and its keys change.
 //!
-//! In: the file, the store, the clock. Out: what stands between objects and their stored bytes ([`Values`]), the state of key
+//! In: the file, the store, the clock. Out: what stands between objects and their stored bytes ([`RegistryTransformer`]), the state of key
 //! management services for `/readyz`, figures for `/metrics`. The file is looked at again while the hub runs; one that is wrong
 //! changes nothing. After each change, and after each start, [`rewriting`] brings what is stored to what the file says now.
 
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use karmada_definitions::resource::StorageId;
-use karmada_encryption::{AtRest, Configuration, Failure};
+use karmada_encryption::{Configuration, EncryptionProviders, Failure};
 use karmada_registry::Clock;
 use karmada_registry::cache::{self, NotRead};
 use karmada_store::SqliteStore;
@@ -44,7 +44,7 @@ pub struct Encryption {
     store: Arc<SqliteStore>,
     /// The store's file, beside which what was set aside may lie.
     file: PathBuf,
-    values: Arc<AtRest>,
+    values: Arc<EncryptionProviders>,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -67,9 +67,9 @@ struct State {
 }
 
 /// What stands between objects and their stored bytes.
-pub struct Values(Arc<AtRest>);
+pub struct RegistryTransformer(Arc<EncryptionProviders>);
 
-impl cache::AtRest for Values {
+impl cache::ValueTransformer for RegistryTransformer {
     fn seal(&self, storage: &StorageId, key: &str, value: Bytes) -> Result<Bytes, String> {
         let (group, resource) = resource_of(storage);
         self.0.seal(group, resource, key, value).map_err(|failure| failure.to_string())
@@ -124,7 +124,7 @@ impl Encryption {
         let configuration = Configuration::read(&text);
         let configuration = configuration.with_context(|| format!("reading {}", settings.file.display()))?;
         let random = Arc::new(|buffer: &mut [u8]| randomness::generator().fill_bytes(buffer));
-        let values = AtRest::new(configuration, random).map_err(anyhow::Error::msg)?;
+        let values = EncryptionProviders::new(configuration, random).map_err(anyhow::Error::msg)?;
         while let Err(why) = values.check_services().await {
             tracing::error!(why, "waiting for what encrypts the store: nothing is served before");
             sleep(WAIT).await;
@@ -134,8 +134,8 @@ impl Encryption {
     }
 
     /// For the cache.
-    pub fn values(&self) -> Arc<dyn cache::AtRest> {
-        Arc::new(Values(self.values.clone()))
+    pub fn values(&self) -> Arc<dyn cache::ValueTransformer> {
+        Arc::new(RegistryTransformer(self.values.clone()))
     }
 
     /// How key management services are; `None`: there are none.

@@ -24,15 +24,16 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api_port::RegistryApi;
 use crate::certificates::HubSigner;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
-    Agents, ClusterLinks, Contacts, Estimates, Models, PodUsages, Repair, SessionGuard, Woken,
+    AgentNoteController, ClusterLinks, Contacts, Estimates, FleetQueues, Models, PodUsages, Repair,
+    SessionGuard,
 };
 use crate::other_servers::Aggregated;
 use crate::randomness;
+use crate::registry_api::RegistryApi;
 use crate::service_account_tokens::HubTokens;
 use crate::settings::{LifecycleSettings, Serves};
 
@@ -45,7 +46,7 @@ const GATHERED: Duration = Duration::from_secs(5);
 const CLUSTER_API: &str = "cluster.karmada.io/v1alpha1";
 
 /// What the loops share, and the queues that others fill.
-pub struct Control {
+pub struct ControlLoops {
     /// What the loops look up.
     pub shared: Arc<Shared>,
     /// One watch for each kind, which all loops hear of.
@@ -55,7 +56,7 @@ pub struct Control {
     /// Sessions and links.
     pub fleet: Arc<SharedFleet>,
     /// The queues of those whom the fleet's news wake.
-    pub woken: Woken,
+    pub woken: FleetQueues,
     /// How the loops' queues fare.
     pub workqueues: Arc<Workqueues>,
     options: LoopOptions,
@@ -68,7 +69,7 @@ pub struct Control {
     stop: CancellationToken,
 }
 
-impl Control {
+impl ControlLoops {
     /// Lays everything out; nothing runs yet.
     ///
     /// # Errors
@@ -79,10 +80,10 @@ impl Control {
         lifecycle: &LifecycleSettings,
         tasks: &TaskTracker,
         stop: &CancellationToken,
-    ) -> std::io::Result<Control> {
+    ) -> std::io::Result<ControlLoops> {
         let workqueues = Arc::new(Workqueues::default());
-        let door = RegistryApi::new(registry.clone(), "karmada-controller-manager", workqueues.clone());
-        let api: Arc<dyn Api> = Arc::new(door);
+        let client = RegistryApi::new(registry.clone(), "karmada-controller-manager", workqueues.clone());
+        let api: Arc<dyn Api> = Arc::new(client);
         let informers = Informers::new(api.clone());
         let recorder = Recorder::new(api.clone(), "karmada-controller-manager", clock.clone());
         let LifecycleSettings { gates, loops, estimates, .. } = lifecycle.clone();
@@ -97,12 +98,12 @@ impl Control {
         }
         let asks_agents = loops.asks_for_room || loops.descheduling.is_some();
         let shared = Shared::gated(api, clock.clone(), recorder.clone(), gates);
-        let woken = Woken::default();
+        let woken = FleetQueues::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
         let sources = Sources::new(move || wall(), randomness::number);
         let fleet =
             SharedFleet::new(sources, Grace::default().silence, move |cluster, who| wakes.wake(cluster, who));
-        Ok(Control {
+        Ok(ControlLoops {
             shared,
             informers,
             recorder,
@@ -148,7 +149,7 @@ impl Control {
 
     /// Starts the loops that spread what users apply over the fleet.
     async fn fleet(&self) -> anyhow::Result<()> {
-        let agents = propagation::Agents {
+        let agents = propagation::AgentPorts {
             contacts: Arc::new(Contacts(self.fleet.clone())),
             clusters: self.woken.clusters.clone(),
             estimator: self.estimates.clone().map(|estimates| estimates as Arc<dyn Estimator>),
@@ -184,7 +185,7 @@ impl Control {
     }
 
     /// Starts the loop that keeps what is known of agents.
-    pub fn agents(&self, agents: Arc<Agents>) {
+    pub fn agents(&self, agents: Arc<AgentNoteController>) {
         self.run(agents, self.woken.agents.clone(), Vec::new());
     }
 

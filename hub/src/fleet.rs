@@ -1,6 +1,7 @@
 //! The gateway's ports, over the store and the registry: where Works come from, where reports go, who may join.
 
-mod agents;
+mod admission;
+mod agent_notes;
 mod cluster_link;
 mod cluster_links;
 mod cluster_metrics;
@@ -12,7 +13,6 @@ pub mod customizations_document;
 mod default_roles;
 mod estimates;
 mod federated_quotas;
-mod gates;
 mod join_audit;
 mod join_tokens;
 mod live_columns;
@@ -31,15 +31,15 @@ mod work_report;
 mod works;
 mod write_options;
 
-pub use agents::{AgentNote, Agents};
+pub use admission::{DeletionProtection, EXEMPT, KarmadaPolicies};
+pub use agent_notes::{AgentNote, AgentNoteController};
 pub use cluster_links::ClusterLinks;
 pub use cluster_proxy::ClusterProxy;
-pub use contacts::{Contacts, Woken};
+pub use contacts::{Contacts, FleetQueues};
 pub use customization_validation::CustomizationValidation;
 pub use default_roles::default_roles;
 pub use estimates::Estimates;
 pub use federated_quotas::FederatedQuotas;
-pub use gates::{DeletionProtection, EXEMPT, KarmadaPolicies};
 pub use live_columns::Overview;
 pub use placement_reviews::PlacementReviews;
 pub use pod_usages::PodUsages;

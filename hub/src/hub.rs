@@ -27,27 +27,27 @@ use tower::util::BoxCloneSyncService;
 
 use self::api::{Beside, Shown, api_server};
 use self::background::Background;
+use self::bound_listener::{Port, endpoint, own_names};
 use self::opened::OpenedState;
-use self::port::{Port, endpoint, own_names};
-use crate::control::Control;
+use crate::control::ControlLoops;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{CachedWorks, ClusterProxy, Contacts, HubRegistrar, Overview};
 use crate::lanes::{self, Lanes};
-use crate::listener::{self, AgentStreams, Connections, Doors, Services, Strangers};
+use crate::listener::{self, AgentStreams, Connections, PortServices, Services, Strangers};
 use crate::port_tls::PortTls;
 use crate::randomness;
-use crate::renewal::{Holders, Renewal};
+use crate::renewal::{CertificateHolders, Renewal};
 use crate::service_account_tokens::HubTokens;
 use crate::settings::{AuditSettings, Serves, Settings};
 
+mod admission_chain;
 mod api;
 mod background;
+mod bound_listener;
 mod first_objects;
 mod fleet_loops;
 mod opened;
-mod port;
-mod write_gates;
 
 /// Over how long agents are asked to leave when the hub stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -81,7 +81,7 @@ impl Hub {
         let opened = OpenedState::open(settings, &clock).await?;
         let background = Background::default();
         let authorizer = Authorizer::new(opened.cache.clone());
-        let registry = write_gates::registry(&opened, &authorizer, settings, &clock);
+        let registry = admission_chain::registry(&opened, &authorizer, settings, &clock);
         let following = background.follow(opened.cache.clone(), opened.store.clone());
         if let Some(encryption) = &opened.encryption {
             background.tasks.spawn(encryption.clone().run(background.stop.clone()));
@@ -98,7 +98,7 @@ impl Hub {
         background.reconcile(&registry, ApiServices::new(registry.clone(), aggregator.clone()));
         let access = access(settings, &opened.data, &registry, authorizer, (&clock, &background.tasks))?;
         let control =
-            Control::new(&registry, &clock, &settings.lifecycle, &background.tasks, &background.stop)
+            ControlLoops::new(&registry, &clock, &settings.lifecycle, &background.tasks, &background.stop)
                 .context("starting the controllers' threads")?;
         let (bundle, told_bundle) = watch::channel(opened.data.authorities().bundle_pem().into());
         if settings.controllers {
@@ -117,7 +117,7 @@ impl Hub {
         }
         let overview = overview(&registry, &control);
         let renewal = Renewal::new(
-            Holders {
+            CertificateHolders {
                 data: opened.data.clone(),
                 url: port.url.clone(),
                 tls: port.tls.clone(),
@@ -236,7 +236,7 @@ fn registrar(
     data: &Arc<DataDir>,
     registry: &Arc<Registry>,
     audit: &Option<Arc<Audit>>,
-    (control, endpoint): (&Control, String),
+    (control, endpoint): (&ControlLoops, String),
 ) -> Arc<dyn Registrar> {
     let contacts = Arc::new(Contacts(control.fleet.clone()));
     let registrar = HubRegistrar::new(registry.clone(), data.clone(), vec![endpoint], contacts)
@@ -247,7 +247,7 @@ fn registrar(
 }
 
 /// What is shown of the fleet: in `/metrics`, and in the columns of Clusters.
-fn overview(registry: &Arc<Registry>, control: &Control) -> Arc<Overview> {
+fn overview(registry: &Arc<Registry>, control: &ControlLoops) -> Arc<Overview> {
     let overview = Overview::new(registry.clone(), control.fleet.clone());
     if let Ok(clusters) = registry.definition("cluster.karmada.io", "v1alpha1", "clusters") {
         let _ = clusters.live.set(overview.clone().columns());
@@ -261,8 +261,8 @@ fn doors(
     api: Arc<ApiServer>,
     gateway: &Arc<Gateway>,
     tls: Arc<PortTls>,
-    (clock, control): (&Clock, &Control),
-) -> Result<Doors> {
+    (clock, control): (&Clock, &ControlLoops),
+) -> Result<PortServices> {
     let services = Services {
         api,
         agents: AgentStreams::new(BoxCloneSyncService::new(service::of(gateway))),
@@ -274,5 +274,5 @@ fn doors(
     };
     let connections = Connections::new(settings.access.connections_per_address, settings.access.patience);
     let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
-    Ok(Doors { services, lanes, connections })
+    Ok(PortServices { services, lanes, connections })
 }

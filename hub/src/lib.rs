@@ -6,7 +6,6 @@
 
 mod addresses;
 mod admin_kubeconfig;
-mod api_port;
 mod at_rest;
 mod certificates;
 pub mod certs_command;
@@ -26,16 +25,17 @@ mod metrics;
 mod other_servers;
 mod port_tls;
 mod randomness;
+mod registry_api;
 #[cfg(test)]
 mod registry_in_memory;
 mod renewal;
 mod service_account_tokens;
 mod settings;
 
-pub use api_port::RegistryApi;
 pub use data_dir::DataDir;
 pub use fleet::Approval;
 pub use hub::Hub;
+pub use registry_api::RegistryApi;
 pub use settings::{
     AccessSettings, AuditSettings, EncryptionSettings, LifecycleSettings, PortPatience, ProxySettings,
     Serves, Settings, StoreKind,

@@ -1,9 +1,9 @@
-//! One TLS port: the Kubernetes API, the agents' gRPC stream and the page.
+//! One TLS port: the Kubernetes API, the agents' streams and `/metrics`.
 //!
 //! In: a bound listener, a TLS configuration, and the two services. Out: nothing; runs until told to stop, then lets what is
 //! under way end. A connection's client certificate is read once and goes along with every request on it; whether it is still good
 //! is asked at each. An agent's certificate opens the agents' stream and nothing else. What strangers can take of the port is
-//! bounded: by address and in time ([`connections`]), and in calls ([`strangers`]). A join needs no certificate, and who shows one is
+//! bounded: by address and in time ([`connections`]), and in calls ([`unauthenticated`]). A join needs no certificate, and who shows one is
 //! given no more for it; what an agent can take is bounded as well ([`agents`]).
 
 mod agents;
@@ -99,7 +99,7 @@ pub struct Services {
 }
 
 /// Everything behind the port.
-pub struct Doors {
+pub struct PortServices {
     /// What answers.
     pub services: Services,
     /// Which threads it runs on.
@@ -109,8 +109,13 @@ pub struct Doors {
 }
 
 /// Takes connections until `closing`, serves them until `stop`, then drains.
-pub async fn serve(listener: TcpListener, doors: Doors, closing: CancellationToken, stop: CancellationToken) {
-    let Doors { services, lanes, connections: places } = doors;
+pub async fn serve(
+    listener: TcpListener,
+    doors: PortServices,
+    closing: CancellationToken,
+    stop: CancellationToken,
+) {
+    let PortServices { services, lanes, connections: places } = doors;
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {

@@ -39,7 +39,7 @@ const WARNED_CA: i64 = 365 * 24 * 3600;
 const WARNED: i64 = 30 * 24 * 3600;
 
 /// Everything that holds a certificate or a CA.
-pub struct Holders {
+pub struct CertificateHolders {
     /// Where they are kept.
     pub data: Arc<DataDir>,
     /// The hub's URL, for kubeconfigs.
@@ -73,7 +73,7 @@ pub struct End {
 
 /// Keeps the holders' certificates from ending.
 pub struct Renewal {
-    holders: Holders,
+    holders: CertificateHolders,
     /// The front proxy's certificate, and the CA that it is of.
     proxy: Mutex<(PeerIdentity, u64)>,
     /// What was published last: the revisions of both bundles.
@@ -82,7 +82,7 @@ pub struct Renewal {
 
 impl Renewal {
     /// For holders that have all been given what the directory holds now; `proxy` is the certificate that the aggregator shows.
-    pub fn new(holders: Holders, proxy: PeerIdentity) -> Arc<Renewal> {
+    pub fn new(holders: CertificateHolders, proxy: PeerIdentity) -> Arc<Renewal> {
         let of = (holders.data.authorities().revision(), holders.data.front_proxy().revision());
         Arc::new(Renewal { holders, proxy: Mutex::new((proxy, of.1)), published: Mutex::new(of) })
     }
@@ -115,7 +115,7 @@ impl Renewal {
 
     /// Replaces what ends soon, or is of a CA that does not sign any more.
     fn renew(&self, now: Timestamp) {
-        let Holders { data, url, tls, .. } = &self.holders;
+        let CertificateHolders { data, url, tls, .. } = &self.holders;
         if let Err(error) = data.write_kubeconfig(url, now) {
             tracing::warn!(error = format!("{error:#}"), "the administrator's kubeconfig cannot be renewed");
         }
@@ -149,7 +149,7 @@ impl Renewal {
 
     /// Tells everybody whom to trust, where that is not what was told last; and sends those away whose CA was dropped.
     async fn publish(&self) -> Result<()> {
-        let Holders { data, url, registry, in_front, bundle, gateway, .. } = &self.holders;
+        let CertificateHolders { data, url, registry, in_front, bundle, gateway, .. } = &self.holders;
         let (authorities, front) = (data.authorities(), data.front_proxy());
         let now = (authorities.revision(), front.revision());
         let before = *self.published.lock();
@@ -172,7 +172,7 @@ impl Renewal {
 
     /// Every end there is.
     pub fn ends(&self) -> Vec<End> {
-        let Holders { data, tls, .. } = &self.holders;
+        let CertificateHolders { data, tls, .. } = &self.holders;
         let leaf = |certificate, peer: &PeerIdentity| End {
             certificate,
             authority: peer.issuer.clone(),

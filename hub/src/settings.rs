@@ -10,7 +10,7 @@ use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_api::validation::taint_policy::NoExecute;
 use karmada_apiserver::audit::LogOptions;
 use karmada_controllers::propagation::LoopOptions;
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 
 use crate::fleet::Approval;
 

@@ -98,7 +98,7 @@ impl CreditWindow {
         self.owed.bytes = self.owed.bytes.saturating_add(bytes);
     }
 
-    /// The grant to send now: half a window or more, so that a sender never runs dry while we sit on it.
+    /// The grant to send now: half a window or more, so that the sender never has to stop.
     pub fn grant(&mut self) -> Option<Credit> {
         let due = self.owed.messages >= self.window.messages.div_ceil(2).max(1)
             || self.owed.bytes >= self.window.bytes.div_ceil(2).max(1);

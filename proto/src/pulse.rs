@@ -1,4 +1,4 @@
-//! When a connection last brought a byte. A frame that takes long on a slow link is no silence: its bytes are life.
+//! When a connection last brought a byte. A frame that takes long on a slow link is no silence: its bytes show that the peer is alive.
 //!
 //! Comes in: the time of each read, from whoever reads the transport. Goes out: the last of them, for the session's look at the
 //! clock. Times are monotonic, since any fixed start that both use.

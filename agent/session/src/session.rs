@@ -223,7 +223,7 @@ impl Session {
     }
 
     /// The hub takes nothing more: what waits for it is of no use. Why, it may be about to say.
-    pub fn is_not_heard(&mut self) {
+    pub fn discard_outgoing(&mut self) {
         self.out.clear();
     }
 

@@ -1,5 +1,5 @@
 //! One connection to the hub, step by step, so that each way to fail has its own name: DNS, TCP, TLS, the pin,
-//! the clock, HTTP/2. What it carries, TLS negotiates ([`Rungs`]).
+//! the clock, HTTP/2. What it carries, TLS negotiates ([`Transports`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,7 +164,7 @@ fn split(endpoint: &str) -> Result<(&str, u16), DialError> {
 
 /// What may carry the frames of a session.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Rungs {
+pub enum Transports {
     /// gRPC alone.
     Grpc,
     /// Frames without HTTP, which cost both ends less; gRPC where the hub, or something in between, does not take them.
@@ -172,15 +172,15 @@ pub enum Rungs {
     BareOrGrpc,
 }
 
-impl Rungs {
+impl Transports {
     /// What to try next after a dial that failed, of what is `allowed`. Where it failed since TLS was negotiated, what was offered may be what
     /// somebody in between does not let through: once without it, then as before.
     #[must_use]
-    pub fn after_failure(self, allowed: Rungs, is_of_the_protocol: bool) -> Rungs {
+    pub fn after_failure(self, allowed: Transports, is_of_the_protocol: bool) -> Transports {
         match self {
-            Rungs::BareOrGrpc if is_of_the_protocol => Rungs::Grpc,
-            Rungs::BareOrGrpc => Rungs::BareOrGrpc,
-            Rungs::Grpc => allowed,
+            Transports::BareOrGrpc if is_of_the_protocol => Transports::Grpc,
+            Transports::BareOrGrpc => Transports::BareOrGrpc,
+            Transports::Grpc => allowed,
         }
     }
 }
@@ -193,7 +193,7 @@ pub enum Dialled {
     Bare(Box<TlsStream<Box<dyn Io>>>),
 }
 
-/// A connection to the hub at `endpoint`, over one of these rungs.
+/// A connection to the hub at `endpoint`, over one of these transports.
 ///
 /// # Errors
 /// The step that failed.
@@ -201,9 +201,9 @@ pub async fn dial_any(
     connector: &dyn Connector,
     endpoint: &str,
     mut config: ClientConfig,
-    rungs: Rungs,
+    transports: Transports,
 ) -> Result<Dialled, DialError> {
-    if rungs == Rungs::BareOrGrpc {
+    if transports == Transports::BareOrGrpc {
         config.alpn_protocols.insert(0, karmada_bare::ALPN.to_vec());
     }
     let stream = handshake(connector, endpoint, config).await?;
@@ -223,7 +223,7 @@ pub async fn dial(
     endpoint: &str,
     config: ClientConfig,
 ) -> Result<FleetClient<Channel>, DialError> {
-    match dial_any(connector, endpoint, config, Rungs::Grpc).await? {
+    match dial_any(connector, endpoint, config, Transports::Grpc).await? {
         Dialled::Grpc(client) => Ok(client),
         Dialled::Bare(_) => Err(DialError::Http2(endpoint.to_owned())),
     }
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn grpc_alone_is_tried_once_after_a_handshake_that_failed() {
-        let (both, grpc) = (Rungs::BareOrGrpc, Rungs::Grpc);
+        let (both, grpc) = (Transports::BareOrGrpc, Transports::Grpc);
         assert_eq!(both.after_failure(both, false), both, "nobody was reached");
         assert_eq!(both.after_failure(both, true), grpc);
         for of_the_protocol in [true, false] {

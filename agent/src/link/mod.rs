@@ -24,11 +24,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::dial::{Connector, Rungs};
+use self::dial::{Connector, Transports};
 use self::hub::Hub;
 use self::opening::{Inbound, OpenedSession};
 use self::questions::{AnswerSources, Questions};
 use crate::cause::Cause;
+use crate::clock_and_random::Sources;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::{Ledger, LedgerError};
@@ -38,7 +39,6 @@ use crate::redial::{Advice, Schedule};
 use crate::rotation::{self, Asking};
 use crate::session::{Change, Ended, Session};
 use crate::shared::{LinkView, Shared};
-use crate::sources::Sources;
 use crate::tunnel::Tunnels;
 
 /// Frames on their way to the transport; what waits longer waits in the outbox, where newer replaces older.
@@ -52,17 +52,17 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Between two times at which what the hub was told is kept: what comes in between is told once more after a crash.
 const KEEP_TOLD: Duration = Duration::from_secs(30);
 
-/// A session without HTTP that is cut before this, without a word of the hub's, may not have been let through: something in between may take a
-/// moment to make up its mind. So may a hub that went down, but not this often in a row.
+/// A session over bare TLS frames that ends sooner than this without a Close may have been cut by a proxy in between.
 const YOUNG: Duration = Duration::from_secs(10);
+/// After so many of these in a row gRPC is tried; fewer may be the hub's restart.
 const CUTS: u32 = 3;
 
-/// Before a new certificate is asked for, where the newest has not begun: made at a wrong hour, it may be again.
+/// The wait before another certificate is asked for where the newest one is not valid yet: the clock of the hub that issued it was ahead.
 const NOT_BEGUN: Duration = Duration::from_secs(60);
 
 /// What the link is given.
 pub struct Link {
-    /// Ledger, outbox, bells.
+    /// Ledger, outbox, notifications.
     pub shared: Arc<Shared>,
     /// Makes byte streams.
     pub connector: Arc<dyn Connector>,
@@ -76,7 +76,7 @@ pub struct Link {
     pub boot_id: String,
     /// Of the reconnect schedule.
     pub seed: u64,
-    /// The wall clock.
+    /// The wall clock and randomness.
     pub sources: Sources,
     /// Who is asked where the hub asks about one workload.
     pub member: Arc<dyn Member>,
@@ -85,7 +85,7 @@ pub struct Link {
     /// Who says what Pods use.
     pub usages: Arc<PodUsages>,
     /// What may carry sessions.
-    pub rungs: Rungs,
+    pub transports: Transports,
 }
 
 /// What is carried from one session to the next.
@@ -96,7 +96,7 @@ struct Carried {
     assembly: Assembly,
     next_endpoint: usize,
     /// What the next session may be carried by.
-    rungs: Rungs,
+    transports: Transports,
     /// Sessions without HTTP in a row that were cut when they had hardly begun.
     cuts: u32,
     asking: Asking,
@@ -106,10 +106,10 @@ struct Carried {
 
 impl Carried {
     /// A session without HTTP is over, and was cut too soon, or was not.
-    fn framed_ended(&mut self, is_cut: bool, allowed: Rungs) {
+    fn framed_ended(&mut self, is_cut: bool, allowed: Transports) {
         self.cuts = if is_cut { self.cuts.saturating_add(1) } else { 0 };
         if self.cuts >= CUTS {
-            self.rungs = self.rungs.after_failure(allowed, true);
+            self.transports = self.transports.after_failure(allowed, true);
         }
     }
 }
@@ -137,7 +137,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         cadence,
         assembly: Assembly::default(),
         next_endpoint: 0,
-        rungs: link.rungs,
+        transports: link.transports,
         cuts: 0,
         asking: Asking::default(),
         refused: None,
@@ -205,7 +205,7 @@ async fn one_session(
         Err((cause, reason)) => {
             carried.refused = Some(cause);
             // What else may carry frames is tried where this one did not.
-            carried.next_endpoint += usize::from(carried.rungs == link.rungs);
+            carried.next_endpoint += usize::from(carried.transports == link.transports);
             return Ok(lost(reason));
         }
     };
@@ -228,7 +228,7 @@ async fn one_session(
     }
     if is_framed {
         let is_cut = ended.code.is_none() && carried.started.elapsed() < begun + YOUNG;
-        carried.framed_ended(is_cut, link.rungs);
+        carried.framed_ended(is_cut, link.transports);
     }
     keep_told(&link.shared)?;
     let (cadence, cursor, assembly) = session.into_parts();
@@ -338,7 +338,7 @@ async fn converse(
         let full = send(&shared, session, &frames, started.elapsed());
         if let Some(ended) = session.ended() {
             let ended = ended.clone();
-            // A farewell is worth a moment.
+            // The transport gets 200 ms to send the last frames.
             if !frames.is_closed() {
                 let _ = tokio::time::timeout(Duration::from_millis(200), frames.reserve_many(OUTBOUND)).await;
             }
@@ -457,7 +457,7 @@ fn send(shared: &Shared, session: &mut Session, frames: &mpsc::Sender<AgentFrame
             Err(mpsc::error::TrySendError::Full(())) => return true,
             // The hub reads no more. Why, it has said or will say on its own side, which is still read.
             Err(mpsc::error::TrySendError::Closed(())) => {
-                session.is_not_heard();
+                session.discard_outgoing();
                 return false;
             }
         }

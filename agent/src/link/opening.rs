@@ -29,11 +29,11 @@ use super::hub::{Apart, Hub};
 use super::last_read::Heard;
 use super::{Carried, Link, OUTBOUND};
 use crate::cause::Cause;
+use crate::clock_and_random::Sources;
 use crate::ledger::LedgerError;
 use crate::rotation;
 use crate::session::{Opening, Session};
 use crate::shared::Shared;
-use crate::sources::Sources;
 
 /// How long the hub may take to answer the hello.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -67,11 +67,11 @@ pub(super) async fn open(
     };
     let heard =
         Heard { connector: link.connector.clone(), started: carried.started, pulse: Pulse::default() };
-    let rungs = carried.rungs;
-    let dialled = match dial::dial_any(&heard, endpoint, config.clone(), rungs).await {
+    let transports = carried.transports;
+    let dialled = match dial::dial_any(&heard, endpoint, config.clone(), transports).await {
         Ok(dialled) => dialled,
         Err(error) => {
-            carried.rungs = rungs.after_failure(link.rungs, error.is_of_the_protocol());
+            carried.transports = transports.after_failure(link.transports, error.is_of_the_protocol());
             return Ok(Err(((&error).into(), error.to_string())));
         }
     };
@@ -90,7 +90,8 @@ pub(super) async fn open(
             (framed(*stream, outbound).await, Hub::Apart(Arc::new(apart)))
         }
     };
-    carried.rungs = if answered.is_ok() { link.rungs } else { rungs.after_failure(link.rungs, true) };
+    carried.transports =
+        if answered.is_ok() { link.transports } else { transports.after_failure(link.transports, true) };
     Ok(answered.map(|inbound| OpenedSession { session, frames, inbound, pulse: heard.pulse, hub }))
 }
 

@@ -19,9 +19,9 @@ use karmada_proto::v1::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
+use crate::clock_and_random::Sources;
 use crate::member::Member;
 use crate::shared::Shared;
-use crate::sources::Sources;
 use crate::tunnel::Tunnels;
 
 /// No question is thought about for longer.

@@ -4,10 +4,10 @@ use karmada_api::object;
 use karmada_interpreter::{Interpreter, conflict_resolution};
 use serde_json::Value;
 
+use super::agent_objects::Own;
 use super::body::{self, ClusterNames};
 use super::failure::Failure;
 use super::manifests::in_order;
-use super::own::Own;
 use crate::member::{Member, MemberError, ObjectId};
 
 /// What every call needs.
@@ -30,7 +30,7 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// The Work that the object `there` goes over to where Work `key` lets go of it: that one itself where it names it otherwise.
-    pub(super) fn heir(&self, key: &str, there: &ObjectId) -> Option<&'a str> {
+    pub(super) fn next_owner(&self, key: &str, there: &ObjectId) -> Option<&'a str> {
         let heirs = || self.named.iter().filter(|(named, _)| named.means(there)).map(|(_, of)| of.as_str());
         heirs().find(|of| *of == key).or_else(|| heirs().next())
     }

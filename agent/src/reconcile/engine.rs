@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::quarantine::CRASHES;
+use super::agent_objects::Own;
 use super::body::ClusterNames;
 use super::catch_panics::{self, Guarded};
 use super::failure::Failure;
@@ -26,14 +27,13 @@ use super::failure_log::FailureLog;
 use super::fence::Fence;
 use super::manifests;
 use super::observed_during_write::ObservedDuringWrite;
-use super::orphan_candidates::{self, Looks, Strays};
+use super::orphan_candidates::{self, OrphanScanSchedule, Strays};
 use super::orphan_rows::Orphans;
-use super::own::Own;
 use super::pace::{self, Adaptive};
 use super::removal::Removal;
 use super::service_endpoints::{self, Asked};
 use super::targets::{Target, Targets};
-use super::todo::{Cause, Todo, removal_class};
+use super::todo::{Todo, WorkReason, removal_class};
 use super::unanswered::Unanswered;
 use super::watcher::{self, Watched};
 use super::{body, order, orphan_scan, outcome};
@@ -42,9 +42,10 @@ use crate::member::{Gvk, Member, MemberEvent, ObjectId};
 use crate::retry::Waits;
 use crate::session::Phase;
 use crate::shared::{LinkView, Shared};
-use crate::status::WorkStatuses;
+use crate::work_statuses::WorkStatuses;
 
-/// Who is asked why an object had to be made again. Without the label that it is watched by, an object is not there to a watch.
+/// Who is named as the cause when an object had to be created again. The watch selects by our label, so that an object whose label was removed looks
+/// like one that was deleted.
 const REMOVED: &str = "somebody who removed it, or took our label off";
 
 /// Events of the member waiting at once; a watch that finds no room waits.
@@ -52,7 +53,7 @@ const EVENTS: usize = 64;
 
 /// What the loop is given.
 pub struct Parts {
-    /// Ledger, outbox, bells.
+    /// Ledger, outbox, notifications.
     pub shared: Arc<Shared>,
     /// The member.
     pub member: Arc<dyn Member>,
@@ -106,7 +107,7 @@ struct Engine {
     observed: ObservedDuringWrite,
     strays: Strays,
     orphans: Orphans,
-    looks: Looks,
+    looks: OrphanScanSchedule,
     listings: BTreeMap<Gvk, BTreeSet<ObjectId>>,
     /// Kinds whose watch has listed once.
     listed: BTreeSet<Gvk>,
@@ -177,7 +178,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
             () = sleep_until(due) => {}
         }
     }
-    // Whatever ends the process from here on, it is no fault of what is under way.
+    // From here on the end of the process is not counted as a crash of a Work that is under way.
     shared.ledger.stops()?;
     engine.end().await;
     Ok(())
@@ -219,7 +220,7 @@ impl Engine {
             observed: ObservedDuringWrite::default(),
             strays: Strays::default(),
             orphans: Orphans::default(),
-            looks: Looks::default(),
+            looks: OrphanScanSchedule::default(),
             listings: BTreeMap::new(),
             listed: BTreeSet::new(),
             watches: BTreeMap::new(),
@@ -341,10 +342,10 @@ impl Engine {
         } else if left_alone {
             self.quarantine(key, entry);
         } else if !entry.is_applied() || released || !entry.former.is_empty() {
-            self.todo.push(key, class, Cause::New);
+            self.todo.push(key, class, WorkReason::New);
         } else if !known && !boot {
             // No longer suspended: nobody looked meanwhile. (At the start, the watches' lists look.)
-            self.todo.push(key, class, Cause::Drift);
+            self.todo.push(key, class, WorkReason::Drift);
         }
         self.tell(key);
     }
@@ -354,7 +355,7 @@ impl Engine {
     fn leaves(&mut self, key: &str, entry: &Entry, class: u8) {
         let wait = pace::after_crashes(entry.crashes, CRASHES);
         if wait.is_zero() {
-            return self.todo.push(key, class, Cause::New);
+            return self.todo.push(key, class, WorkReason::New);
         }
         tracing::warn!(
             work = key,
@@ -405,7 +406,7 @@ impl Engine {
             self.unlisted.remove(&id);
             let others = self.targets.of_name(&id).iter();
             for other in others.filter(|other| other.is_enforced && other.id.may_be(&id)) {
-                self.todo.push(&other.key, order::class(&id.gvk), Cause::Drift);
+                self.todo.push(&other.key, order::class(&id.gvk), WorkReason::Drift);
             }
         }
         let (targets, orphans) = (&self.targets, &self.orphans);

@@ -35,7 +35,7 @@ pub enum Failure {
     /// It crashed the agent before.
     #[error(
         "left alone: the agent ended {crashes} times while it worked on this Work and no other. It is tried again when it changes, \
-         or after: karmadactl release {key} --cluster {cluster}"
+         or after: karmadactl retry {key} --cluster {cluster}"
     )]
     Quarantined {
         /// How often.

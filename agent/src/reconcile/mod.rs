@@ -18,6 +18,7 @@
 //! - [`manifests`]: what a Work's body holds. [`failure`]: why one is not applied.
 //! - [`apply`], [`removal`]: one Work, applied or taken away. [`watcher`]: a kind's events. [`engine`]: the loop.
 
+pub mod agent_objects;
 pub mod apply;
 pub mod body;
 pub mod catch_panics;
@@ -31,7 +32,6 @@ pub mod order;
 mod orphan_candidates;
 pub mod orphan_rows;
 mod orphan_scan;
-pub mod own;
 pub mod pace;
 pub mod removal;
 mod service_endpoints;

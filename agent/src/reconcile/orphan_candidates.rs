@@ -91,19 +91,19 @@ impl Strays {
 /// When all kinds are looked at: once after the start, and again after the member's history may have gone back. A kind of which nothing
 /// is held has no watch that would tell.
 #[derive(Debug, Default)]
-pub struct Looks {
+pub struct OrphanScanSchedule {
     last: Option<Duration>,
     breaks: u64,
     has_gone_back: bool,
 }
 
-impl Looks {
+impl OrphanScanSchedule {
     /// A watch had to list anew.
     pub fn went_back(&mut self) {
         self.has_gone_back = true;
     }
 
-    /// When to ask [`Looks::is_due`] again.
+    /// When to ask [`OrphanScanSchedule::is_due`] again.
     pub fn due(&self) -> Duration {
         match self.last {
             None => PATIENCE,
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn all_kinds_are_looked_at_once_and_after_what_may_have_been_a_restore() {
         let at = Duration::from_secs;
-        let mut looks = Looks::default();
+        let mut looks = OrphanScanSchedule::default();
         assert!(!looks.is_due(at(29), 0) && looks.is_due(at(30), 0) && !looks.is_due(at(30), 0));
         assert!(!looks.is_due(at(3630), 0), "nothing happened");
         assert!(!looks.is_due(at(3700), 1) && looks.is_due(at(7230), 1), "a connection broke");

@@ -76,9 +76,9 @@ async fn remove(
     if uids.contains(&uid) {
         return Ok((true, None));
     }
-    if let Some(heir) = context.heir(key, &ObjectId::of(&observed)) {
-        if body::marked(&observed, context.cluster) != Some(heir) {
-            context.member.merge(&id, &body::hand_over_patch(context.cluster, heir)).await?;
+    if let Some(next_owner) = context.next_owner(key, &ObjectId::of(&observed)) {
+        if body::marked(&observed, context.cluster) != Some(next_owner) {
+            context.member.merge(&id, &body::hand_over_patch(context.cluster, next_owner)).await?;
         }
         return Ok((true, None));
     }

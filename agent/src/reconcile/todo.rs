@@ -21,7 +21,7 @@ const REMOVALS: u8 = 10;
 
 /// Why a Work is to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum WorkReason {
     /// Its desired state is new, or it is to be removed.
     New,
     /// The member may have drifted.
@@ -32,7 +32,7 @@ pub enum Cause {
 struct Task {
     /// Lane (applies or removals) and class within it.
     class: u8,
-    cause: Cause,
+    cause: WorkReason,
     due: Duration,
     /// It failed before: it holds nobody up.
     again: bool,
@@ -44,7 +44,7 @@ impl Task {
     }
 
     fn is_first_try(&self) -> bool {
-        self.cause == Cause::New && !self.again
+        self.cause == WorkReason::New && !self.again
     }
 }
 
@@ -105,7 +105,7 @@ impl Todo {
     }
 
     /// `key` is to be looked at now. News outranks drift.
-    pub fn push(&mut self, key: &str, class: u8, cause: Cause) {
+    pub fn push(&mut self, key: &str, class: u8, cause: WorkReason) {
         let task = self.tasks.get(key).filter(|task| task.cause < cause).copied();
         let task = task.unwrap_or(Task { class, cause, due: Duration::ZERO, again: false });
         self.tasks.insert(key.to_owned(), task);
@@ -113,7 +113,7 @@ impl Todo {
 
     /// `key` failed and is to be tried again at `due`, unless something newer asks for it earlier.
     pub fn again(&mut self, key: &str, class: u8, due: Duration) {
-        self.tasks.entry(key.to_owned()).or_insert(Task { class, cause: Cause::New, due, again: true });
+        self.tasks.entry(key.to_owned()).or_insert(Task { class, cause: WorkReason::New, due, again: true });
     }
 
     /// What failed of `key` is tried again at `due`, where it was to be later.
@@ -155,7 +155,7 @@ impl Todo {
 
     /// Takes keys to work on: up to `limit` that apply, and a quarter of that which remove. All of a lane are of the lowest class that
     /// has first tries: what others need is done before they are begun. Call [`Todo::done`] for each.
-    pub fn take(&mut self, now: Duration, limit: usize) -> Vec<(String, Cause)> {
+    pub fn take(&mut self, now: Duration, limit: usize) -> Vec<(String, WorkReason)> {
         let alone = |(key, running): (&String, &Running)| {
             self.suspects.contains(key) && now.saturating_sub(running.since) < ALONE
         };
@@ -177,7 +177,7 @@ impl Todo {
         taken
     }
 
-    fn take_lane(&mut self, now: Duration, removals: bool, limit: usize) -> Vec<(String, Cause)> {
+    fn take_lane(&mut self, now: Duration, removals: bool, limit: usize) -> Vec<(String, WorkReason)> {
         let pause = *self.pause_of(removals);
         if now < pause.opens(now) {
             return Vec::new();
@@ -207,7 +207,7 @@ impl Todo {
             if gate.is_some_and(|gate| task.class > gate) {
                 continue;
             }
-            if task.cause == Cause::Drift && self.drift.take(now).is_err() {
+            if task.cause == WorkReason::Drift && self.drift.take(now).is_err() {
                 continue;
             }
             taken.push(self.begin(key, task, now));
@@ -218,7 +218,7 @@ impl Todo {
         taken
     }
 
-    fn begin(&mut self, key: String, task: Task, now: Duration) -> (String, Cause) {
+    fn begin(&mut self, key: String, task: Task, now: Duration) -> (String, WorkReason) {
         self.tasks.remove(&key);
         self.running.insert(key.clone(), Running { task, since: now });
         (key, task.cause)
@@ -257,7 +257,7 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(10);
 
-    fn keys(taken: Vec<(String, Cause)>) -> Vec<String> {
+    fn keys(taken: Vec<(String, WorkReason)>) -> Vec<String> {
         taken.into_iter().map(|(key, _)| key).collect()
     }
 
@@ -265,7 +265,7 @@ mod tests {
     fn a_class_waits_for_the_one_before_it() {
         let mut todo = Todo::new(5.0);
         for (key, class) in [("deploy", 3), ("crd", 0), ("ns", 1), ("deploy2", 3)] {
-            todo.push(key, class, Cause::New);
+            todo.push(key, class, WorkReason::New);
         }
         for expect in [vec!["crd"], vec!["ns"], vec!["deploy", "deploy2"]] {
             let taken = keys(todo.take(NOW, 8));
@@ -278,8 +278,8 @@ mod tests {
     #[test]
     fn a_failing_one_holds_nobody_up() {
         let mut todo = Todo::new(5.0);
-        todo.push("crd", 0, Cause::New);
-        todo.push("deploy", 3, Cause::New);
+        todo.push("crd", 0, WorkReason::New);
+        todo.push("deploy", 3, WorkReason::New);
         assert_eq!(keys(todo.take(NOW, 8)), ["crd"]);
         todo.done("crd");
         todo.again("crd", 0, NOW);
@@ -291,7 +291,7 @@ mod tests {
         todo.sooner("crd", NOW + Duration::from_secs(1));
         todo.sooner("crd", NOW + Duration::from_secs(2));
         assert_eq!(todo.due(NOW), Some(NOW + Duration::from_secs(1)));
-        todo.push("crd", 0, Cause::New);
+        todo.push("crd", 0, WorkReason::New);
         assert_eq!(keys(todo.take(NOW, 8)), ["crd"], "news do not wait for the retry");
     }
 
@@ -299,12 +299,12 @@ mod tests {
     #[test]
     fn a_slow_first_try_gates_and_fills_its_place_for_a_moment_only() {
         let mut todo = Todo::new(5.0);
-        todo.push("crd", 0, Cause::New);
-        todo.push("deploy", 3, Cause::New);
+        todo.push("crd", 0, WorkReason::New);
+        todo.push("deploy", 3, WorkReason::New);
         assert_eq!(keys(todo.take(NOW, 1)), ["crd"]);
         assert!(todo.take(NOW, 1).is_empty());
         assert_eq!(keys(todo.take(NOW + NOW, 1)), ["deploy"], "in the only place that a slow member leaves");
-        todo.push("late", 3, Cause::New);
+        todo.push("late", 3, WorkReason::New);
         assert!(todo.take(NOW + NOW, 1).is_empty(), "one that is quick takes a place");
     }
 
@@ -313,7 +313,7 @@ mod tests {
         let mut todo = Todo::new(5.0);
         todo.again("crd", 0, NOW);
         assert_eq!(keys(todo.take(NOW, 8)), ["crd"]);
-        todo.push("deploy", 3, Cause::New);
+        todo.push("deploy", 3, WorkReason::New);
         assert_eq!(keys(todo.take(NOW, 8)), ["deploy"]);
     }
 
@@ -321,10 +321,10 @@ mod tests {
     fn removals_wait_for_no_first_try_and_have_places_of_their_own() {
         let mut todo = Todo::new(5.0);
         for at in 0..100 {
-            todo.push(&format!("k{at}"), 3, Cause::New);
+            todo.push(&format!("k{at}"), 3, WorkReason::New);
         }
-        todo.push("gone", removal_class(3), Cause::New);
-        todo.push("gone-namespace", removal_class(1), Cause::New);
+        todo.push("gone", removal_class(3), WorkReason::New);
+        todo.push("gone-namespace", removal_class(1), WorkReason::New);
         let taken = keys(todo.take(NOW, 8));
         assert!(taken.contains(&"gone".to_owned()) && taken.len() == 9, "{taken:?}");
         assert!(!taken.contains(&"gone-namespace".to_owned()), "what depends on it goes first");
@@ -334,20 +334,20 @@ mod tests {
     fn a_lane_that_was_asked_for_a_pause_begins_one_a_second_until_it_is_over() {
         let mut todo = Todo::new(5.0);
         for key in ["a", "b", "c", "d"] {
-            todo.push(key, 3, Cause::New);
+            todo.push(key, 3, WorkReason::New);
         }
         let second = Duration::from_secs(1);
         todo.pause(false, NOW, NOW + NOW);
         todo.pause(false, NOW, NOW);
         assert_eq!((keys(todo.take(NOW, 8)), todo.due(NOW)), (vec![], Some(NOW + second)));
-        todo.push("gone", removal_class(3), Cause::New);
+        todo.push("gone", removal_class(3), WorkReason::New);
         assert_eq!(keys(todo.take(NOW, 8)), ["gone"], "the other lane was not asked");
         assert_eq!(keys(todo.take(NOW + second, 8)), ["a"]);
         todo.done("a");
         assert!(todo.take(NOW + second, 8).is_empty());
         assert_eq!(keys(todo.take(NOW + 2 * second, 8)), ["b"]);
         let mut eased = Todo::new(5.0);
-        eased.push("a", 3, Cause::New);
+        eased.push("a", 3, WorkReason::New);
         eased.pause(false, NOW, NOW + NOW);
         eased.pause_is_over(false);
         assert_eq!(keys(eased.take(NOW, 8)), ["a"], "the member takes others");
@@ -359,7 +359,7 @@ mod tests {
     fn suspects_are_tried_one_at_a_time_and_before_the_others() {
         let mut todo = Todo::new(5.0);
         for (key, class) in [("a", 3), ("b", 3), ("innocent", 0)] {
-            todo.push(key, class, Cause::New);
+            todo.push(key, class, WorkReason::New);
         }
         todo.suspect("a");
         todo.suspect("b");
@@ -370,16 +370,16 @@ mod tests {
         }
         assert_eq!(keys(todo.take(NOW, 8)), ["innocent"]);
         todo.done("innocent");
-        todo.push("a", 3, Cause::New);
-        todo.push("c", 3, Cause::New);
+        todo.push("a", 3, WorkReason::New);
+        todo.push("c", 3, WorkReason::New);
         assert_eq!(keys(todo.take(NOW, 8)), ["a", "c"], "it ended: it is no suspect any more");
     }
 
     #[test]
     fn a_suspect_that_does_not_end_holds_nobody_up_for_long() {
         let mut todo = Todo::new(5.0);
-        todo.push("a", 3, Cause::New);
-        todo.push("b", 3, Cause::New);
+        todo.push("a", 3, WorkReason::New);
+        todo.push("b", 3, WorkReason::New);
         todo.suspect("a");
         assert_eq!(keys(todo.take(NOW, 8)), ["a"]);
         assert!(todo.take(NOW + ALONE / 2, 8).is_empty());
@@ -395,11 +395,11 @@ mod tests {
     fn one_key_is_worked_on_once_at_a_time_and_the_limit_holds() {
         let mut todo = Todo::new(5.0);
         for at in 0..10 {
-            todo.push(&format!("k{at}"), 3, Cause::New);
+            todo.push(&format!("k{at}"), 3, WorkReason::New);
         }
         let first = keys(todo.take(NOW, 4));
         assert_eq!(first.len(), 4);
-        todo.push(&first[0], 3, Cause::New);
+        todo.push(&first[0], 3, WorkReason::New);
         assert!(todo.take(NOW, 4).is_empty());
         todo.done(&first[0]);
         assert_eq!(todo.take(NOW, 4).len(), 1);
@@ -410,11 +410,11 @@ mod tests {
     fn drift_is_paced() {
         let mut todo = Todo::new(5.0);
         for at in 0..100 {
-            todo.push(&format!("k{at}"), 3, Cause::Drift);
+            todo.push(&format!("k{at}"), 3, WorkReason::Drift);
         }
         assert_eq!(todo.take(NOW, 100).len(), 10);
         assert_eq!(todo.take(NOW + Duration::from_secs(1), 100).len(), 5);
-        todo.push("k99", 3, Cause::New);
+        todo.push("k99", 3, WorkReason::New);
         assert_eq!(keys(todo.take(NOW + Duration::from_secs(1), 100)), ["k99"], "news are not");
     }
 }

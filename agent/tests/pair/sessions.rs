@@ -92,7 +92,7 @@ async fn a_draining_hub_sends_its_agents_away_and_an_unregistered_one_is_told() 
     let agent = Agent::start(hub.config("site1"), member("site1"), identity_store);
     until("connected", || matches!(*agent.link.borrow(), LinkView::Connected { .. })).await;
     hub.gateway.drain(Duration::from_millis(500)).await;
-    // Here the door stays open, so it comes back, in a session of its own.
+    // Here it is taken again, so it comes back, in a session of its own.
     until("back", || {
         hub.fake.seen(|s| s.seq) == 2 && matches!(*agent.link.borrow(), LinkView::Connected { .. })
     })

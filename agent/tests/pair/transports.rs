@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use karmada_agent::link::dial::Rungs;
+use karmada_agent::link::dial::Transports;
 use tokio::io::{AsyncReadExt as _, copy_bidirectional};
 use tokio::net::TcpStream;
 
@@ -23,10 +23,10 @@ fn large(name: &str) -> Value {
 /// Works down, each more than a connection has room for at once, statuses up, a hub that goes and comes back, a farewell.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_is_the_same_over_each() {
-    for (rungs, carries) in [(Rungs::BareOrGrpc, "bare"), (Rungs::Grpc, "grpc")] {
+    for (transports, carries) in [(Transports::BareOrGrpc, "bare"), (Transports::Grpc, "grpc")] {
         let hub = Hub::start(Duration::from_secs(3600)).await;
         let state = tempfile::tempdir().unwrap();
-        let config = Config { rungs, ..hub.config("site1") };
+        let config = Config { transports, ..hub.config("site1") };
         let identity_store = IdentityStore::Directory(state.path().to_owned());
         let agent = Agent::start(config, member("site1"), identity_store);
         let names: Vec<String> = (0..5).map(|at| format!("app{at}")).collect();

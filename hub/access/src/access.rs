@@ -1,4 +1,4 @@
-//! The door: who asks, whether they may, and the kinds that answer questions about it, behind one handle.
+//! Authentication, authorization and the review kinds, behind one handle.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct AccessOptions {
 }
 
 impl Access {
-    /// A door over the registry's roles and secrets.
+    /// Over the registry's roles and secrets.
     pub fn new(
         registry: &Arc<Registry>,
         authorizer: Arc<Authorizer>,
@@ -58,7 +58,7 @@ impl Access {
         }
     }
 
-    /// The same door, with more credentials that it believes, or fewer callers without any.
+    /// The same, with more credentials that it believes, or fewer callers without any.
     #[must_use]
     pub fn with(self, options: AccessOptions) -> Self {
         let AccessOptions { front_proxy, issuers, anonymous } = options;

@@ -8,9 +8,9 @@ mod binding;
 mod body;
 mod connecting;
 mod deletion;
+mod detached_writes;
 mod discovery;
 mod eviction;
-mod fits;
 mod health;
 mod heavy;
 mod indent;
@@ -25,6 +25,7 @@ mod patching;
 mod paths;
 mod pieces;
 mod protobuf_list;
+mod request_checks;
 mod resource_call;
 mod resources;
 mod respond;
@@ -36,7 +37,6 @@ mod table;
 mod target;
 mod watch;
 mod write_options;
-mod writing;
 mod yaml;
 
 use std::sync::Arc;
@@ -59,22 +59,22 @@ use crate::openapi::Published;
 use crate::request_metrics::{Labels, RequestMetrics};
 pub use body::MAX_BODY;
 pub use body::Received;
+pub use detached_writes::{Work, Workers};
 pub use health::STORE as STORE_CHECK;
 pub use heavy::{HeavyRequest, HeavyRequests};
-pub use writing::{Work, Workers};
 
 pub use answer_body::Body;
+use detached_writes::Unanswered;
 use memory_shares::{MemoryShares, TakenMemory};
 use selectors::Selectors;
 use target::{Query, Target};
-use writing::Unanswered;
 
 /// The user that a verified client certificate names, put into the request's extensions by the listener.
 #[derive(Clone, Debug)]
 pub struct CertificateUser(pub User);
 
 /// Put into the request's extensions by the listener where the connection's certificate is good for nothing here: it has ended, or
-/// is for another door of this port. Who shows nothing else is not let in, not even as nobody.
+/// is for the agents' streams of this port. Who shows nothing else is not let in, not even as nobody.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedCertificate;
 
@@ -170,7 +170,7 @@ impl ApiServer {
         }
     }
 
-    /// The same server, writing an audit log.
+    /// The same server, detached_writes an audit log.
     #[must_use]
     pub fn audited(mut self, audit: Option<Arc<Audit>>) -> Self {
         self.audit = audit;
@@ -222,13 +222,13 @@ impl ApiServer {
         }
         let body: Received = body.map_err(|error| error.to_string()).boxed_unsync();
         let target = Target::parse(parts.uri.path());
-        if !writing::may_change(&parts.method) || self.connects(&target) {
+        if !detached_writes::may_change(&parts.method) || self.connects(&target) {
             return self.work_on(parts, body).await;
         }
         let (headers, patience) = (parts.headers.clone(), paths::patience_of(&target, &parts));
         let workers = parts.extensions.get::<Workers>().cloned().unwrap_or_default();
         let work = async move { self.work_on(parts, body).await };
-        match workers.to_the_end(patience, work).await {
+        match workers.run_detached(patience, work).await {
             Ok(response) => response,
             Err(Unanswered::Late) => respond::refused(&paths::too_late(), &headers),
             Err(Unanswered::Broken) => {
@@ -307,7 +307,7 @@ impl ApiServer {
         // What follows the address of a connection is for its other end, and it lasts as long as it does.
         let patience = if connects { None } else { paths::patience(&target, &attributes, &query)? };
         // Of a write, the caller's patience ends alone.
-        let patience = patience.filter(|_| !writing::may_change(&parts.method));
+        let patience = patience.filter(|_| !detached_writes::may_change(&parts.method));
         let user = self.identify(parts, &attributes, state).await?;
         state.room = Some(self.room.of(&user));
         if !connects {

@@ -120,7 +120,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let next = self.0.line().give_back();
         if let Some(call) = next {
-            // There is room for the one call, and who is not there any more sees that it is out of the line.
+            // The channel has room for the one call; a waiter that gave up finds itself removed from the queue.
             call.try_send(()).ok();
         }
     }

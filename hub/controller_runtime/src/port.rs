@@ -1,4 +1,4 @@
-//! The small door through which controllers reach the Kubernetes API of the hub.
+//! What controllers use of the Kubernetes API of the hub.
 //!
 //! In: resources, names and JSON. Out: objects as the registry stored them. `hub` implements it over the
 //! registry, so that controllers pass the same admission, validation and concurrency checks as anybody;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_core::failover::{Rules, look};
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 
 use crate::bindings_index::BindingsIndex;
 use crate::eviction_events::{tell_left, tell_refused};

@@ -13,7 +13,7 @@ use karmada_api::strings::{events, finalizers};
 use karmada_core::belonging;
 use karmada_core::binding::{self, ClusterWork, Input, WorkError};
 use karmada_core::dependencies::attached;
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::targets::Places;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub struct Binding {
 }
 
 /// The bindings whose Works wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
-fn waiting_for_a_word(
+fn waiting_for_confirmation(
     bindings: &BindingsIndex,
     safe_deletes: &SafeDeletes,
     turn: &Turn<Cluster>,
@@ -66,8 +66,12 @@ impl Binding {
         Arc::new(Binding { shared })
     }
 
-    /// What wakes this controller: a binding whose spec or marks changed; a Work of one, its status aside, and where it goes or is held back for
-    /// those as well that follow it; an override policy, for those that it may mean or meant; a cluster that comes, for those that name it; a person's word that lets go what waits at a cluster, and what may change who holds it back.
+    /// What wakes this controller:
+    /// - a binding, by its spec or labels;
+    /// - its Works, but by their status; one that is deleted or held wakes also the bindings that depend on it;
+    /// - override policies, for the bindings that they match or did;
+    /// - a Cluster that appears, for the bindings that name it;
+    /// - a confirmation or a LinkPolicy that may let held Works go.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
@@ -94,7 +98,9 @@ impl Binding {
             if comes { bindings.naming(&turn.key.name) } else { Vec::new() }
         }));
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
-        sources.push(shared.clusters.wakes(move |turn| waiting_for_a_word(&bindings, &safe_deletes, turn)));
+        sources.push(
+            shared.clusters.wakes(move |turn| waiting_for_confirmation(&bindings, &safe_deletes, turn)),
+        );
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
         sources.push(shared.safe_deletes.policies.wakes(move |_| {
             safe_deletes.all_marked().iter().filter_map(|work| bindings.of_work(work)).collect()
@@ -185,8 +191,8 @@ impl Binding {
         Ok(())
     }
 
-    /// How many Works of bindings stand where this one does, those on their way out aside. Of namespaces and quotas every site has as many as the
-    /// hub has: a fifth of all could be everything that was placed there.
+    /// The Works of bindings in this cluster's namespace that are not being deleted. Works of namespaces and quotas are not counted: every cluster has
+    /// them, and they would hide that everything else is removed.
     async fn staying_beside(&self, work: &Object) -> Result<usize, Error> {
         let resource = kinds::works(&*self.shared.api)?;
         let all = self.shared.api.list(&resource, &work.key.namespace).await?;

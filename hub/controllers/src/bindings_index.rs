@@ -16,7 +16,7 @@ use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::Placement;
 use karmada_core::overrides;
 use karmada_core::scheduler::cluster_changes;
-use karmada_core::scheduler::neighbours::{Groups, Neighbours};
+use karmada_core::scheduler::workload_affinity::{AllowedClusters, WorkloadAffinityIndex};
 use karmada_lua::Customization;
 use parking_lot::RwLock;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ struct State {
     /// By the placement's text: what many bindings say alike.
     placements: BTreeMap<Arc<str>, Placed>,
     /// Where workloads are that want to be together, or apart.
-    groups: Groups,
+    groups: WorkloadAffinityIndex,
     /// Those that are leaving a cluster.
     leaving: BTreeSet<Key>,
     /// Those that are to leave where they are unhealthy.
@@ -238,7 +238,7 @@ impl BindingsIndex {
     }
 
     /// Where the workloads are that a binding wants to be with, or apart from.
-    pub fn neighbours(&self, key: &Key, spec: &BindingSpec) -> Neighbours {
+    pub fn neighbours(&self, key: &Key, spec: &BindingSpec) -> AllowedClusters {
         self.state.read().groups.neighbours(&key.namespace, &key.name, spec)
     }
 

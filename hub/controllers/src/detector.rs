@@ -15,7 +15,7 @@ use karmada_api::{names, object};
 use karmada_core::detector::{
     self, BindingChange, BindingError, Decision, Parts, Reading, Takeover, activation,
 };
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

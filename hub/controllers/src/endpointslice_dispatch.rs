@@ -12,7 +12,7 @@ use karmada_api::multi_cluster_service::{MultiClusterService, ServiceEndpoints};
 use karmada_api::names;
 use karmada_api::strings::{events, labels};
 use karmada_api::work::Work;
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, Plan};
 use karmada_core::multi_cluster_service::{API, is_exposed, kept_out};
 use karmada_core::skip::SkipRules;

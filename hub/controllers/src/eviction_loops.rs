@@ -5,7 +5,7 @@
 use jiff::SignedDuration;
 use karmada_api::policy::PurgeMode;
 use karmada_core::eviction::no_execute::Rules;
-use karmada_core::gates::{FeatureGates, Gate};
+use karmada_core::feature_gates::{FeatureGates, Gate};
 
 /// What whoever runs the hub says of evictions.
 #[derive(Clone, Copy, Debug)]

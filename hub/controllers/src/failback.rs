@@ -16,10 +16,10 @@ use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, events};
 use karmada_core::eviction::pace::Lane;
 use karmada_core::failback::{self, Standing};
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
-use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Input};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -76,7 +76,7 @@ impl Failback {
 
     /// What wakes this controller: a binding that is in one of several groups, its status too, which says in which.
     pub fn wakes() -> Vec<Source<Key>> {
-        let source = |kind: &&str| Source::new(BINDING_API, kind, is_in_a_group);
+        let source = |kind: &&str| Source::new(BINDING_API, kind, keys_of_bindings_in_groups);
         ["ResourceBinding", "ClusterResourceBinding"].iter().map(source).collect()
     }
 
@@ -103,7 +103,7 @@ impl Failback {
         let asking = failback::asking(binding, now);
         let neighbours = match self.shared.gates.enabled(Gate::WorkloadAffinity) {
             true => self.shared.bindings.neighbours(key, &binding.spec),
-            false => Neighbours::default(),
+            false => AllowedClusters::default(),
         };
         let (taken, exact) = (Taken::new(), Exact::new());
         let mut input =
@@ -171,7 +171,7 @@ impl Failback {
 }
 
 /// A binding that may be in a later group: it says in which.
-fn is_in_a_group(change: &Change) -> Vec<Key> {
+fn keys_of_bindings_in_groups(change: &Change) -> Vec<Key> {
     let says = |json: &[u8]| json.windows(GROUP.len()).any(|part| part == GROUP);
     match change {
         Change::Applied(binding) if !says(&binding.json()) => Vec::new(),

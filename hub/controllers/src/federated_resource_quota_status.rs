@@ -13,7 +13,7 @@ use karmada_api::federated_resource_quota::{
 };
 use karmada_api::strings::events;
 use karmada_api::work::Work;
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::quota::status::{self, Counted};
 use karmada_core::quota::{Stamp, Tally};
 use parking_lot::Mutex;

@@ -15,7 +15,7 @@ use karmada_api::strings::{events, finalizers, labels};
 use karmada_api::work::Work;
 use karmada_api::{names, object};
 use karmada_core::belonging;
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::Dispatched;
 use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
 use karmada_core::skip::SkipRules;

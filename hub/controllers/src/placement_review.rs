@@ -11,10 +11,10 @@ use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::labels;
 use karmada_api::{names, object};
 use karmada_core::detector::{Parts, Reading, Takeover};
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::placement_review::{self, Review, WhatIf};
 use karmada_core::scheduler::assumptions::Taken;
-use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ pub async fn review(
     let key = Key { namespace: namespace.into(), name: name.into() };
     let neighbours = |binding: &ResourceBinding| match gate(Gate::WorkloadAffinity) {
         true => shared.bindings.neighbours(&key, &binding.spec),
-        false => Neighbours::default(),
+        false => AllowedClusters::default(),
     };
     Ok(placement_review::review(&input, what_if, |binding| (neighbours(binding), Taken::new())))
 }

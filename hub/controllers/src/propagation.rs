@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use karmada_core::cluster::Grace;
 use karmada_core::controllers_list::{Controller as Name, ControllersList};
 use karmada_core::detector::Takeover;
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::skip::SkipRules;
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +70,7 @@ pub struct LoopOptions {
 }
 
 /// What is known of the fleet's agents.
-pub struct Agents {
+pub struct AgentPorts {
     /// Who knows of their links.
     pub contacts: Arc<dyn ContactSource>,
     /// The cluster controller's queue, which is filled when one connects or is lost.
@@ -85,7 +85,7 @@ pub struct Agents {
 pub async fn loops(
     informers: &Informers,
     shared: &Arc<Shared>,
-    agents: Agents,
+    agents: AgentPorts,
     options: LoopOptions,
     stop: &CancellationToken,
 ) -> Result<Vec<BoxFuture<'static, ()>>, Error> {

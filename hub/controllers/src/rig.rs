@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_core::cluster::Contact;
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use crate::cluster::ContactSource;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::estimator_answers::Exact;
-use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::trigger::{self, SchedulingCause, Trigger};
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_changes};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -52,11 +52,11 @@ impl Scheduler {
     }
 
     /// The clusters that its groups leave to a binding.
-    fn neighbours(&self, key: &Key, spec: &BindingSpec) -> Neighbours {
+    fn neighbours(&self, key: &Key, spec: &BindingSpec) -> AllowedClusters {
         if self.looks_at_groups() {
             self.shared.bindings.neighbours(key, spec)
         } else {
-            Neighbours::default()
+            AllowedClusters::default()
         }
     }
 

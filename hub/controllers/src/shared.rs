@@ -16,7 +16,7 @@ use karmada_api::remedy::Remedy;
 use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_api::work::Work;
 use karmada_core::binding;
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use karmada_core::unified_auth;
 use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;

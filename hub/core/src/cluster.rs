@@ -48,7 +48,7 @@ impl Contact {
     }
 }
 
-/// When the verdict on a silent cluster falls.
+/// When a silent cluster becomes Ready=Unknown.
 pub fn deadline(contact: &Contact, grace: &Grace) -> Timestamp {
     let (since, grace) = match contact.last_heard {
         Some(heard) => (heard, grace.silence),

@@ -67,14 +67,14 @@ pub fn standing(binding: &ResourceBinding) -> Standing {
 
 /// From where a binding returned last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct From {
+struct ReturnOrigin {
     group: String,
     clusters: Vec<TargetCluster>,
 }
 
-impl From {
+impl ReturnOrigin {
     /// As it stands on the binding; none where it does not, or nobody can read it.
-    fn of(binding: &ResourceBinding) -> Option<From> {
+    fn of(binding: &ResourceBinding) -> Option<ReturnOrigin> {
         serde_json::from_str(binding.annotation(annotations::FAILBACK_FROM)?).ok()
     }
 }
@@ -145,7 +145,7 @@ pub fn returned(
         };
         evict(&mut wanted.spec, task);
     }
-    let from = From { group: observed(binding).to_owned(), clusters: binding.spec.clusters.clone() };
+    let from = ReturnOrigin { group: observed(binding).to_owned(), clusters: binding.spec.clusters.clone() };
     let notes = wanted.metadata.annotations.get_or_insert_default();
     notes.remove(annotations::FAILBACK_GIVEN_UP);
     if let Ok(text) = serde_json::to_string(&from) {
@@ -180,7 +180,8 @@ pub fn given_up(
         replicas: task.replicas.unwrap_or_default(),
         ..TargetCluster::default()
     };
-    let from = From::of(binding).map_or_else(|| back.iter().map(of_task).collect(), |from| from.clusters);
+    let from =
+        ReturnOrigin::of(binding).map_or_else(|| back.iter().map(of_task).collect(), |from| from.clusters);
     let mut wanted = binding.clone();
     wanted.spec.clusters = from.into_iter().filter(|target| !left(&target.name)).collect();
     wanted.spec.graceful_eviction_tasks = others;
@@ -196,7 +197,7 @@ fn given_up_at(binding: &ResourceBinding) -> Option<Timestamp> {
 /// The status of a binding whose return was taken back: in the later group again, so that the scheduler goes on with that one. None where it
 /// says so, or was scheduled since.
 pub fn status_after_giving_up(binding: &ResourceBinding) -> Option<BindingStatus> {
-    let (at, from) = (given_up_at(binding)?, From::of(binding)?);
+    let (at, from) = (given_up_at(binding)?, ReturnOrigin::of(binding)?);
     let last = binding.status.last_scheduled_time.as_ref().map(|last| last.0);
     let is_returning = binding.spec.graceful_eviction_tasks.iter().any(is_failback);
     if is_returning || last > Some(at) || observed(binding) == from.group {

@@ -128,7 +128,9 @@ impl WhatIf {
 pub fn review<P, C, O>(
     input: &Input<'_, P, C, O>,
     what_if: &WhatIf,
-    rest: impl FnOnce(&ResourceBinding) -> (scheduler::neighbours::Neighbours, scheduler::assumptions::Taken),
+    rest: impl FnOnce(
+        &ResourceBinding,
+    ) -> (scheduler::workload_affinity::AllowedClusters, scheduler::assumptions::Taken),
 ) -> Review
 where
     P: Borrow<PropagationPolicy>,

@@ -97,16 +97,16 @@ pub fn moment_of(mark: &str) -> Option<Timestamp> {
 /// Since when what is held back now is said to wait: later than a person's word, which was for what waited by then. Such a word may say an
 /// hour that is still to come, and the clock may have been set back since.
 pub fn waits_since(now: Timestamp, cluster: &Cluster) -> Timestamp {
-    word(cluster).map_or(now, |(_, next)| now.max(next))
+    confirmation(cluster).map_or(now, |(_, next)| now.max(next))
 }
 
 /// Until when a person let go what was held back; `None` where nobody did.
 pub fn let_go_until(cluster: &Cluster) -> Option<Timestamp> {
-    word(cluster).map(|(said, _)| said)
+    confirmation(cluster).map(|(said, _)| said)
 }
 
-/// The moment that a person said, and the next one. Where there is no next one all that ever waits would be let go: that is no word.
-fn word(cluster: &Cluster) -> Option<(Timestamp, Timestamp)> {
+/// The moment that a person confirmed, and the next one. A moment without a next one would let go all that ever waits: it confirms nothing.
+fn confirmation(cluster: &Cluster) -> Option<(Timestamp, Timestamp)> {
     let said = moment_of(cluster.annotation(CONFIRM_REMOVALS)?)?;
     Some((said, said.checked_add(SECOND).ok()?))
 }

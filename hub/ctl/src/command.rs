@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use crate::access::Access;
 use crate::{
-    adopt, certs, completion, confirm, cordon, delete, get, orphans, placement, plan, register, release,
-    render, taint, token, unregister, version,
+    adopt, certs, completion, confirm, cordon, delete, get, orphans, placement, plan, register, render,
+    retry, taint, token, unregister, version,
 };
 
 /// One of them, with its flags.
@@ -43,7 +43,8 @@ pub enum Command {
     /// Let the deletes go out that a restored hub holds back for a site.
     Confirm(confirm::Arguments),
     /// Have a site try again a Work that it has put aside because it crashed the agent.
-    Release(release::Arguments),
+    #[command(visible_alias = "release")]
+    Retry(retry::Arguments),
     /// Show what a site has of Works that the hub knows nothing of, or have the site release or delete it.
     Orphans(orphans::Arguments),
     /// Add taints to clusters, or remove them.
@@ -79,7 +80,7 @@ impl Command {
             Command::Schedule(command) => placement::schedule(access, &command).await,
             Command::Render(command) => render::run(&command, now),
             Command::Confirm(command) => confirm::run(access, &command).await,
-            Command::Release(command) => release::run(access, &command, now).await,
+            Command::Retry(command) => retry::run(access, &command, now).await,
             Command::Orphans(command) => orphans::run(access, &command).await,
             Command::Taint(command) => taint::run(access, &command).await,
             Command::Certs(command) => certs::run(access, command, now).await,

@@ -90,7 +90,7 @@ pub type PartRules = fn(&Value, &Value, &mut Errors);
 
 /// Kinds that the API server acts on by more than their rows say: its gates, deletions and subresources ask for these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum BuiltinKind {
     /// Any other one.
     Other,
     /// `Binding`.
@@ -125,7 +125,7 @@ pub struct KindRow {
     /// The version that the row is of; empty for all.
     pub version: &'static str,
     /// Which of the kinds it is that the API server acts on.
-    pub known: Known,
+    pub known: BuiltinKind,
     /// Where it holds the template of its Pods.
     pub pod_template: Option<&'static str>,
 
@@ -215,7 +215,7 @@ impl KindRow {
     pub const GO: KindRow = KindRow {
         kind: "",
         version: "",
-        known: Known::Other,
+        known: BuiltinKind::Other,
         pod_template: None,
         name: NameRule::Subdomain,
         standard_finalizers: true,

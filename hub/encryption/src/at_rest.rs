@@ -34,7 +34,7 @@ pub struct Decrypted {
 pub type Trouble = Option<Result<(), String>>;
 
 /// The configuration in force, and those before it that values may still be under.
-pub struct AtRest {
+pub struct EncryptionProviders {
     /// The newest first.
     generations: ArcSwap<Vec<Arc<Generation>>>,
     random: Arc<Random>,
@@ -46,23 +46,23 @@ struct Generation {
 }
 
 /// What one provider makes of a stored value.
-enum Look {
+enum ReadAttempt {
     /// It is not of this provider.
     Other,
     Value(Decrypted),
     /// This is to be decrypted first, by a service that is, or is not, what the value would be written with.
-    Asks(Arc<Kms>, envelope::Sealed, bool),
+    NeedsKms(Arc<Kms>, envelope::Sealed, bool),
     Refused(String),
 }
 
-impl AtRest {
+impl EncryptionProviders {
     /// Values as `configuration` says. Key management services are not asked yet.
     ///
     /// # Errors
     /// The address of a service is none.
-    pub fn new(configuration: Configuration, random: Arc<Random>) -> Result<AtRest, String> {
+    pub fn new(configuration: Configuration, random: Arc<Random>) -> Result<EncryptionProviders, String> {
         let first = Arc::new(Generation::new(configuration, &[])?);
-        Ok(AtRest { generations: ArcSwap::from_pointee(vec![first]), random })
+        Ok(EncryptionProviders { generations: ArcSwap::from_pointee(vec![first]), random })
     }
 
     /// Takes another configuration over. Its key management services must answer, or the one in force goes on.
@@ -87,7 +87,7 @@ impl AtRest {
         self.generations.store(Arc::new(vec![newest]));
     }
 
-    /// Asks each key management service how it is. True: one has another key than before.
+    /// NeedsKms each key management service how it is. True: one has another key than before.
     ///
     /// # Errors
     /// What is wrong, of the first that is not well.
@@ -170,19 +170,19 @@ impl AtRest {
         for (age, generation) in generations.iter().enumerate() {
             for look in generation.look(group, resource, key, stored) {
                 let look = match look {
-                    Look::Asks(service, sealed, is_first) => {
+                    ReadAttempt::NeedsKms(service, sealed, is_first) => {
                         service.unseal(&sealed).await?;
                         generation.by_service(&service, key, stored, is_first)
                     }
                     look => look,
                 };
                 match look {
-                    Look::Value(mut opened) => {
+                    ReadAttempt::Value(mut opened) => {
                         opened.is_stale |= age > 0;
                         return Ok(opened);
                     }
-                    Look::Refused(why) => refusals.push(why),
-                    Look::Other | Look::Asks(..) => {}
+                    ReadAttempt::Refused(why) => refusals.push(why),
+                    ReadAttempt::Other | ReadAttempt::NeedsKms(..) => {}
                 }
             }
         }
@@ -214,15 +214,15 @@ impl Generation {
         Ok(Generation { configuration, services })
     }
 
-    /// What the providers make of a stored value, those of its resource first. What a file once said of it is read by what it says
-    /// of others, too; but in clear only where the resource's own list allows it.
+    /// Tries the providers of the resource's own rule first, then those of all other rules, as a value may have been written under an older
+    /// configuration. Plain text is accepted only where the resource's own rule lists `identity`.
     fn look<'a>(
         &'a self,
         group: &str,
         resource: &str,
         key: &'a str,
         stored: &'a Bytes,
-    ) -> impl Iterator<Item = Look> + use<'a> {
+    ) -> impl Iterator<Item = ReadAttempt> + use<'a> {
         let own = self.configuration.providers_of(group, resource);
         let index = own.map(|(index, _)| index);
         let in_clear = own.is_none().then(|| self.in_clear(stored, false));
@@ -237,30 +237,32 @@ impl Generation {
         in_clear.into_iter().chain(own).chain(others)
     }
 
-    fn in_clear(&self, stored: &Bytes, is_stale: bool) -> Look {
+    fn in_clear(&self, stored: &Bytes, is_stale: bool) -> ReadAttempt {
         if stored.starts_with(ENCRYPTED) {
-            return Look::Other;
+            return ReadAttempt::Other;
         }
-        Look::Value(Decrypted { value: stored.clone(), is_stale })
+        ReadAttempt::Value(Decrypted { value: stored.clone(), is_stale })
     }
 
-    fn by(&self, provider: &Provider, key: &str, stored: &Bytes, is_first: bool) -> Look {
+    fn by(&self, provider: &Provider, key: &str, stored: &Bytes, is_first: bool) -> ReadAttempt {
         match provider {
-            Provider::Identity => Look::Other,
+            Provider::Identity => ReadAttempt::Other,
             Provider::Keyed(cipher, keys) => {
-                let Some(rest) = stored.strip_prefix(cipher.prefix().as_bytes()) else { return Look::Other };
-                let mut look = Look::Other;
+                let Some(rest) = stored.strip_prefix(cipher.prefix().as_bytes()) else {
+                    return ReadAttempt::Other;
+                };
+                let mut look = ReadAttempt::Other;
                 for (n, Key { name, secret }) in keys.iter().enumerate() {
                     let named = rest.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b":"));
                     let Some(sealed) = named else { continue };
                     match cipher.open(secret, key.as_bytes(), sealed) {
                         Ok(value) => {
                             let is_stale = !(is_first && n == 0);
-                            return Look::Value(Decrypted { value: value.into(), is_stale });
+                            return ReadAttempt::Value(Decrypted { value: value.into(), is_stale });
                         }
                         Err(_) => {
                             let prefix = cipher.prefix();
-                            look = Look::Refused(format!(
+                            look = ReadAttempt::Refused(format!(
                                 "{prefix}{name} of the configuration does not open it"
                             ));
                         }
@@ -270,22 +272,22 @@ impl Generation {
             }
             Provider::Kms(plugin) => match self.services.get(&plugin.name) {
                 Some(service) => self.by_service(service, key, stored, is_first),
-                None => Look::Other,
+                None => ReadAttempt::Other,
             },
         }
     }
 
-    fn by_service(&self, service: &Arc<Kms>, key: &str, stored: &Bytes, is_first: bool) -> Look {
+    fn by_service(&self, service: &Arc<Kms>, key: &str, stored: &Bytes, is_first: bool) -> ReadAttempt {
         let name = &service.plugin.name;
         let rest = stored.strip_prefix(KMS_PREFIX.as_bytes());
         let named = rest.and_then(|rest| rest.strip_prefix(name.as_bytes()));
-        let Some(sealed) = named.and_then(|rest| rest.strip_prefix(b":")) else { return Look::Other };
+        let Some(sealed) = named.and_then(|rest| rest.strip_prefix(b":")) else { return ReadAttempt::Other };
         match service.seeds.open(key.as_bytes(), sealed) {
             Ok(Read::Value(value, is_old)) => {
-                Look::Value(Decrypted { value: value.into(), is_stale: is_old || !is_first })
+                ReadAttempt::Value(Decrypted { value: value.into(), is_stale: is_old || !is_first })
             }
-            Ok(Read::Asks(sealed)) => Look::Asks(service.clone(), sealed, is_first),
-            Err(_) => Look::Refused(format!("what kms provider {name:?} decrypts does not open it")),
+            Ok(Read::NeedsKms(sealed)) => ReadAttempt::NeedsKms(service.clone(), sealed, is_first),
+            Err(_) => ReadAttempt::Refused(format!("what kms provider {name:?} decrypts does not open it")),
         }
     }
 }

@@ -21,7 +21,7 @@ pub mod v2 {
     tonic::include_proto!("v2");
 }
 
-pub use at_rest::{AtRest, Decrypted, Trouble};
+pub use at_rest::{Decrypted, EncryptionProviders, Trouble};
 pub use configuration::{Configuration, Invalid};
 pub use failure::Failure;
 pub use symmetric::Random;

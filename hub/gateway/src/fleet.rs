@@ -7,8 +7,8 @@
 //! What is promised: a link stands by its session, and ends with it; what a session says that was replaced changes nothing; of a
 //! cluster that is gone nothing is kept once its session has ended.
 
-mod grades;
 mod reported;
+mod resource_models;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,9 +18,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use self::grades::Grades;
 use self::reported::Reported;
 pub use self::reported::{AGAIN, StatusVerdict};
+use self::resource_models::ToldResourceModels;
 use crate::ports::Batch;
 use crate::sources::Moment;
 
@@ -45,7 +45,7 @@ pub enum Wake {
     /// Whoever keeps what is known of its agent: there is another session or another certificate.
     Agent,
     /// What tells its agent the Cluster's resource models: there is another session.
-    Grades,
+    ResourceModels,
     /// What shows its link: the state that a ClusterLink shows changed.
     Link,
 }
@@ -110,11 +110,11 @@ pub struct Hold {
 }
 
 /// What was found of each Work of a cluster.
-pub type Looks = BTreeMap<Arc<str>, WorkLook>;
+pub type WorkProgressCache = BTreeMap<Arc<str>, WorkProgress>;
 
 /// What was found of a Work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkLook {
+pub struct WorkProgress {
     /// The revision that was looked at.
     pub revision: u64,
     /// Since when it is pending, if it is.
@@ -134,8 +134,8 @@ struct Link<D> {
     certificate_ends: Option<Timestamp>,
     hold: Option<Hold>,
     reported: Option<Reported>,
-    grades: Option<Grades>,
-    looks: Looks,
+    grades: Option<ToldResourceModels>,
+    looks: WorkProgressCache,
     /// Its Cluster is gone: nothing is kept once the session has ended.
     gone: bool,
 }
@@ -152,7 +152,7 @@ impl<D> Default for Link<D> {
             hold: None,
             reported: None,
             grades: None,
-            looks: Looks::new(),
+            looks: WorkProgressCache::new(),
             gone: false,
         }
     }
@@ -326,7 +326,7 @@ impl<D: Clone> Fleet<D> {
         let wakes = [
             (begins, Wake::Contact),
             (is_new, Wake::Agent),
-            (is_new, Wake::Grades),
+            (is_new, Wake::ResourceModels),
             (is_new || is_another, Wake::Link),
         ];
         wakes.into_iter().filter_map(|(due, wake)| due.then_some(wake)).collect()
@@ -431,19 +431,19 @@ impl<D: Clone> Fleet<D> {
     }
 
     /// The agent was told to count by grades of this digest.
-    pub fn told_grades(&mut self, cluster: &str, digest: u64) {
+    pub fn told_resource_models(&mut self, cluster: &str, digest: u64) {
         if let Some(link) = self.links.get_mut(cluster) {
             link.grades = Some(Grades::told(digest));
         }
     }
 
     /// What was found of the cluster's Works when somebody looked last, to be given back.
-    pub fn take_looks(&mut self, cluster: &str) -> Looks {
+    pub fn take_looks(&mut self, cluster: &str) -> WorkProgressCache {
         self.links.get_mut(cluster).map(|link| std::mem::take(&mut link.looks)).unwrap_or_default()
     }
 
     /// Keeps what was found of the cluster's Works.
-    pub fn keep_looks(&mut self, cluster: &str, looks: Looks) {
+    pub fn keep_looks(&mut self, cluster: &str, looks: WorkProgressCache) {
         if let Some(link) = self.links.get_mut(cluster) {
             link.looks = looks;
         }

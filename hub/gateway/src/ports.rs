@@ -379,11 +379,11 @@ pub enum JoinOutcome {
     Granted(JoinGrant),
     /// A person must approve; ask again after this long.
     Pending(Duration),
-    /// No.
+    /// Refused; not to be retried as it is.
     Refused(JoinRefusal),
 }
 
-/// Why not.
+/// Why a join was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinRefusal {
     /// The class of the reason.
@@ -412,7 +412,7 @@ pub enum SessionRefusal {
     Unavailable(String),
 }
 
-/// Something at the stream's door that the audit log should know: a join, a session, a renewal, or the refusal of one.
+/// A join, a connect, a renewal or a disconnect, or the refusal of one, for the audit log.
 #[derive(Debug, Clone)]
 pub struct Occurrence<'a> {
     /// `join`, `connect`, `renew` or `disconnect`.

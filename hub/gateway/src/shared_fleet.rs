@@ -14,12 +14,12 @@ use karmada_proto::v1::{CloseCode, Hello, RetryClass};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::clock_and_random::Sources;
 use crate::fleet::{ClusterLink, Entry, Fleet, Heard, Hold, Looks, Newcomer, Progress, StatusVerdict, Wake};
 use crate::ports::Batch;
 use crate::session::Control;
 use crate::session_admission::close;
 use crate::session_handle::SessionHandle;
-use crate::sources::Sources;
 
 /// The longest version of an agent that is kept.
 const VERSION: usize = 64;
@@ -202,8 +202,8 @@ impl SharedFleet {
     }
 
     /// The agent was told to count by grades of this digest.
-    pub fn told_grades(&self, cluster: &str, digest: u64) {
-        self.fleet.lock().told_grades(cluster, digest);
+    pub fn told_resource_models(&self, cluster: &str, digest: u64) {
+        self.fleet.lock().told_resource_models(cluster, digest);
     }
 
     /// What was found of the cluster's Works when somebody looked last, to be given back.

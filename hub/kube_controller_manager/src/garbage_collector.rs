@@ -152,7 +152,7 @@ impl Collector {
         match decide(&owners, &metadata.finalizers, has_dependants) {
             Verdict::Keep => Ok(Action::Done),
             Verdict::AskAgain => Ok(Action::RequeueAfter(LOOK_AGAIN)),
-            Verdict::Release => {
+            Verdict::DropOwners => {
                 let lost = metadata.owner_references.iter().zip(&owners);
                 let lost = lost.filter(|(_, state)| **state != OwnerState::Present);
                 let lost: BTreeSet<&str> = lost.map(|(owner, _)| &*owner.uid).collect();

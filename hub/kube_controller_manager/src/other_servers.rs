@@ -1,4 +1,4 @@
-//! The door to groups that other servers answer (APIService): what they serve, and requests to them.
+//! Groups that other servers answer (APIService): what they serve, and requests to them.
 //!
 //! `hub` implements it over the API server's aggregation; tests over a list.
 
@@ -34,7 +34,7 @@ pub struct Discovered {
     pub failed: Vec<(String, String)>,
 }
 
-/// The door.
+/// Who reaches them.
 #[async_trait]
 pub trait OtherServers: Send + Sync + 'static {
     /// What is known now.

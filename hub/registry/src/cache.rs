@@ -9,7 +9,7 @@
 
 mod collection;
 mod event_ring;
-mod placed;
+mod key_ordered;
 mod published;
 mod shard;
 mod unreadable;
@@ -30,7 +30,7 @@ pub use shard::{Listing, Shard};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unreadable::Unreadable;
-pub use unreadable::{AtRest, NotRead};
+pub use unreadable::{NotRead, ValueTransformer};
 
 /// All Kubernetes objects live under this prefix: `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`.
 pub const PREFIX: &str = "/registry/";
@@ -63,7 +63,7 @@ pub struct Cache {
     namespaces: Mutex<BTreeSet<Arc<str>>>,
     revision: watch::Sender<Revision>,
     /// None: objects are stored as they are.
-    at_rest: Option<Arc<dyn AtRest>>,
+    at_rest: Option<Arc<dyn ValueTransformer>>,
     unreadable: Unreadable,
 }
 
@@ -93,7 +93,7 @@ impl Cache {
     /// Reads everything the store holds. While one page is taken in, the next is read already.
     pub async fn load_through(
         store: &dyn Store,
-        at_rest: Option<Arc<dyn AtRest>>,
+        at_rest: Option<Arc<dyn ValueTransformer>>,
     ) -> Result<Arc<Cache>, StoreError> {
         let cache = Cache {
             shards: RwLock::default(),
@@ -225,7 +225,7 @@ impl Cache {
     /// What was stored encrypted. What is needed for it and is away is waited for: an object is not left out for that.
     async fn opened(
         &self,
-        at_rest: &dyn AtRest,
+        at_rest: &dyn ValueTransformer,
         storage: &StorageId,
         key: &str,
         value: &Bytes,

@@ -1,6 +1,6 @@
 //! What is served and what is stored, the clock and where ids come from: everything that a step of a write may look at.
 //!
-//! Reads alone. How something is written stands in `registry` and its steps.
+//! Objects are only read here; `serve`, `announce` and `provide` change what is served. How something is written stands in `registry` and its steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::cache::{Cache, Collection};
 use crate::crd::conversion::watched::Watched;
 use crate::virtual_resource::{VirtualRequest, VirtualResource};
 
-/// The wall clock, as text for timestamps and as seconds for comparisons.
+/// The wall clock.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
 /// Where new uids come from.

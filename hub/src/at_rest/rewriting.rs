@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use karmada_encryption::{AtRest, Failure};
+use karmada_encryption::{EncryptionProviders, Failure};
 use karmada_store::{SqliteStore, Store, StoredValue};
 
 use super::{resource_of, resource_of_key};
@@ -31,7 +31,7 @@ pub(crate) struct Outcome {
 /// Why it could not be done now.
 pub(crate) async fn rewrite(
     store: &SqliteStore,
-    values: &AtRest,
+    values: &EncryptionProviders,
     counted: impl Fn(u64),
 ) -> Result<Outcome, String> {
     let layout = values.layout();
@@ -54,7 +54,7 @@ pub(crate) async fn rewrite(
 
 async fn pass(
     store: &SqliteStore,
-    values: &AtRest,
+    values: &EncryptionProviders,
     counted: &impl Fn(u64),
 ) -> Result<(u64, Outcome), String> {
     let (mut after, head) = (0, store.revision());
@@ -84,7 +84,7 @@ async fn pass(
 }
 
 /// The value as it is to be written; `None`: it is so already.
-async fn anew(values: &AtRest, stored: &StoredValue) -> Result<Option<StoredValue>, Failure> {
+async fn anew(values: &EncryptionProviders, stored: &StoredValue) -> Result<Option<StoredValue>, Failure> {
     let Some(storage) = resource_of_key(&stored.key) else { return Ok(None) };
     let (group, resource) = resource_of(&storage);
     let opened = values.open(group, resource, &stored.key, &stored.value).await?;
@@ -120,12 +120,12 @@ mod tests {
         format!("{{aesgcm: {{keys: [{{name: {name}, secret: \"{secret}\"}}]}}}}")
     }
 
-    fn values(providers: &str) -> AtRest {
+    fn values(providers: &str) -> EncryptionProviders {
         let counting = |buffer: &mut [u8]| buffer.iter_mut().zip(1..).for_each(|(byte, n)| *byte = n);
-        AtRest::new(configuration(providers), Arc::new(counting)).unwrap()
+        EncryptionProviders::new(configuration(providers), Arc::new(counting)).unwrap()
     }
 
-    async fn opened(values: &AtRest, stored: &StoredValue) -> Option<bool> {
+    async fn opened(values: &EncryptionProviders, stored: &StoredValue) -> Option<bool> {
         let resource = if stored.key.contains("/secrets/") { "secrets" } else { "configmaps" };
         values.open("", resource, &stored.key, &stored.value).await.ok().map(|opened| opened.is_stale)
     }

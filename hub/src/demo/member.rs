@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::workloads;
-use crate::api_port::RegistryApi;
+use crate::registry_api::RegistryApi;
 use crate::{AccessSettings, Hub, LifecycleSettings, Serves, Settings, StoreKind};
 
 /// Nodes of a member.
@@ -53,13 +53,13 @@ impl Member {
         for at in 1..=NODES {
             make_node(&api, &format!("{name}-node{at}")).await?;
         }
-        let door = RegistryApi::new(
+        let client = RegistryApi::new(
             api.registry.clone(),
             "kube-controller-manager",
             Arc::new(Workqueues::default()),
         );
-        let door: Arc<dyn Api> = Arc::new(door);
-        tasks.spawn(workloads::run(door, api.registry.clone(), stop.clone()));
+        let client: Arc<dyn Api> = Arc::new(client);
+        tasks.spawn(workloads::run(client, api.registry.clone(), stop.clone()));
         Ok(Member { name: name.to_owned(), api })
     }
 }

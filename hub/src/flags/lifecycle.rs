@@ -9,7 +9,7 @@ use karmada_controllers::descheduler::Descheduling;
 use karmada_controllers::eviction_loops::LifecycleOptions;
 use karmada_controllers::propagation::LoopOptions;
 use karmada_core::controllers_list::ControllersList;
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 
 use crate::settings::LifecycleSettings;
 
@@ -118,7 +118,7 @@ impl Lifecycle {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use karmada_core::gates::Gate;
+    use karmada_core::feature_gates::Gate;
 
     use super::*;
 

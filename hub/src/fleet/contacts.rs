@@ -15,7 +15,7 @@ use karmada_gateway::fleet::Wake;
 
 /// The queues of those who look at a cluster when its link changes.
 #[derive(Clone, Default)]
-pub struct Woken {
+pub struct FleetQueues {
     /// The cluster controller.
     pub clusters: Arc<Queue<Key>>,
     /// The loop that keeps what is known of agents on their Clusters.
@@ -26,13 +26,13 @@ pub struct Woken {
     pub links: Arc<Queue<Key>>,
 }
 
-impl Woken {
+impl FleetQueues {
     /// Wakes those whom the news is for.
     pub fn wake(&self, cluster: &str, wake: Wake) {
         let queue = match wake {
             Wake::Contact => &self.clusters,
             Wake::Agent => &self.agents,
-            Wake::Grades => &self.models,
+            Wake::ResourceModels => &self.models,
             Wake::Link => &self.links,
         };
         queue.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
@@ -71,7 +71,7 @@ mod tests {
         let time = Arc::new(Mutex::new(0));
         let read = time.clone();
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        let woken = Woken::default();
+        let woken = FleetQueues::default();
         let sources = Sources::new(move || at(*read.lock()), || 0);
         let wake = woken.clone();
         let fleet = SharedFleet::new(sources, jiff::SignedDuration::from_secs(40), move |cluster, who| {

@@ -2,15 +2,19 @@
 //!
 //! In: an occurrence at the gateway. Out: the event, as a request for the Cluster's `agent` subresource.
 
-use karmada_apiserver::audit::{DoorEvent, DoorResource};
+use karmada_apiserver::audit::{FleetEvent, FleetEventResource};
 use karmada_gateway::ports::Occurrence;
 
 /// What the audit log is told of agents as.
-const AGENTS: DoorResource =
-    DoorResource { group: "cluster.karmada.io", version: "v1alpha1", plural: "clusters", part: "agent" };
+const AGENTS: FleetEventResource = FleetEventResource {
+    group: "cluster.karmada.io",
+    version: "v1alpha1",
+    plural: "clusters",
+    part: "agent",
+};
 
 /// An occurrence as the audit log tells it.
-pub(super) fn event<'a>(occurrence: &Occurrence<'a>) -> DoorEvent<'a> {
+pub(super) fn event<'a>(occurrence: &Occurrence<'a>) -> FleetEvent<'a> {
     let (code, message) = match occurrence.refused {
         Some(why) if occurrence.user.is_none() => (401, why),
         Some(why) => (403, why),
@@ -18,7 +22,7 @@ pub(super) fn event<'a>(occurrence: &Occurrence<'a>) -> DoorEvent<'a> {
         None => (200, ""),
     };
     let path = if occurrence.verb == "join" { "/fleet.v1.Fleet/Join" } else { "/fleet.v1.Fleet/Connect" };
-    DoorEvent {
+    FleetEvent {
         verb: occurrence.verb,
         path,
         of: AGENTS,

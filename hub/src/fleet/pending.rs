@@ -11,7 +11,7 @@ use karmada_api::strings::{conditions, labels};
 use karmada_core::safe_deletes::{mark, moment_of};
 use karmada_definitions::resource::StorageId;
 use karmada_gateway::SharedFleet;
-use karmada_gateway::fleet::{Looks, WorkLook};
+use karmada_gateway::fleet::{WorkProgress, WorkProgressCache};
 use karmada_registry::Registry;
 use serde_json::Value;
 
@@ -31,14 +31,14 @@ pub struct Pending {
 pub struct WaitingDeletes {
     /// How many.
     pub count: usize,
-    /// When the last of them was held back: a word for this moment lets all of them go.
+    /// When the last of them was held back: confirming this moment lets all of them go.
     pub last: Timestamp,
 }
 
 impl WaitingDeletes {
-    /// What waits by then. Of the very second more may come under the same moment, which nobody has seen who lets go what is shown: it is
-    /// shown in the next one.
-    fn of(looks: &Looks, now: Timestamp) -> Option<WaitingDeletes> {
+    /// The Works held back before the current second. More may be held back within this second under the same moment: they are shown in the next
+    /// one, so that nobody confirms what they have not seen.
+    fn of(looks: &WorkProgressCache, now: Timestamp) -> Option<WaitingDeletes> {
         let all = || looks.values().filter_map(|look| look.held);
         let settled = || all().filter(|since| since.as_second() != now.as_second());
         settled().max().map(|last| WaitingDeletes { count: settled().count(), last })
@@ -72,7 +72,7 @@ impl PendingWorks {
         let shard = self.registry.cache().shard(&StorageId("work.karmada.io/works".into()));
         let works = shard.snapshot(&execution_namespace(cluster)).items;
         let before = self.fleet.take_looks(cluster);
-        let looks: Looks = works
+        let looks: WorkProgressCache = works
             .iter()
             .map(|work| {
                 let name: Arc<str> = work.key.name.clone();
@@ -89,8 +89,8 @@ impl PendingWorks {
     }
 }
 
-fn look_at(revision: u64, work: &Value) -> WorkLook {
-    WorkLook { revision, pending: pending_since(work), held: held_since(work) }
+fn look_at(revision: u64, work: &Value) -> WorkProgress {
+    WorkProgress { revision, pending: pending_since(work), held: held_since(work) }
 }
 
 /// Since when a Work waits for a person to let it go; `None` where it does not.
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn a_batch_is_shown_once_it_grows_no_more() {
         let at = |millis| Timestamp::from_millisecond(millis).unwrap();
-        let held = |seconds: &[i64]| -> Looks {
-            let look = |since: i64| WorkLook { revision: 1, pending: None, held: Some(at(since * 1000)) };
+        let held = |seconds: &[i64]| -> WorkProgressCache {
+            let look = |since: i64| WorkProgress { revision: 1, pending: None, held: Some(at(since * 1000)) };
             let named = |(n, since): (usize, &i64)| (n.to_string().into(), look(*since));
             seconds.iter().enumerate().map(named).collect()
         };

@@ -192,9 +192,9 @@ impl StatusSink for Reports {
             Ok(())
         };
         self.change(&definition, &key, cluster, "", &mut change).await?;
-        // A word on an orphan ends with what it was for, and with a Work that came in its name: it is none on what is found later.
-        let had_word = self.cluster(cluster).is_some_and(|found| Orphans::of(&found).gone(&key.name));
-        if had_word {
+        // A decision on an orphan is used once: it ends when the orphan is gone or a Work of its name appears.
+        let was_decided = self.cluster(cluster).is_some_and(|found| Orphans::of(&found).gone(&key.name));
+        if was_decided {
             let mut gone = |orphans: &mut Orphans| {
                 orphans.gone(&key.name);
             };
@@ -209,7 +209,7 @@ impl StatusSink for Reports {
                 ?objects,
                 "the site removed what the Work carried"
             );
-        } else if had_word {
+        } else if was_decided {
             tracing::info!(
                 cluster,
                 work = &*key.name,
@@ -239,7 +239,7 @@ impl StatusSink for Reports {
     }
 
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError> {
-        // Another uid each time would be another object each time to who holds back what one object says.
+        // Events of a Work that was replaced (another uid) are dropped: the recorder limits events per object, and invented uids would get around that.
         let key = ObjectKey::new(&execution_namespace(cluster), &notice.key);
         let live = self.registry.get(&*self.works()?, &key.namespace, &key.name);
         if live.is_ok_and(|live| live.uid() != notice.uid) {

@@ -53,7 +53,7 @@ impl Controller for Models {
         if fleet.counts_otherwise(&key.name, wanted, digest(&standard_models()))
             && self.gateway.count_by(&key.name, Bytes::from(models.to_string()))
         {
-            fleet.told_grades(&key.name, wanted);
+            fleet.told_resource_models(&key.name, wanted);
         }
         Ok(Action::Done)
     }

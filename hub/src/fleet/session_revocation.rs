@@ -1,8 +1,8 @@
 //! Holds sessions to what is written on their Clusters: who was deleted, given another key or shut out is cut off at once.
 //!
 //! In: changes of Clusters, and what people decided about keys that ask ([`keys`]). Out: the decisions carried out, and the end of
-//! sessions whose identity is refused now; what is kept of a cluster that is gone goes with it. It takes no hint: at each change it asks the registrar as the stream's door does, so
-//! what closes the door also ends who is in. The end of a certificate needs no change, and is the session's own timer.
+//! sessions whose identity is refused now; what is kept of a cluster that is gone goes with it. It takes no hint: at each change it asks the registrar as a new session does, so
+//! that what would keep one out also ends one that runs. The end of a certificate needs no change, and is the session's own timer.
 
 use std::sync::Arc;
 

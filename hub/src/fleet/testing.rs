@@ -29,8 +29,8 @@ use tokio_util::sync::DropGuard;
 use tokio_util::task::TaskTracker;
 
 use super::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions, write_options::write_options};
-use crate::api_port::RegistryApi;
 use crate::data_dir::DataDir;
+use crate::registry_api::RegistryApi;
 use crate::registry_in_memory::RegistryInMemory;
 
 /// The cluster of the one agent.

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api_port::Cached;
+use crate::registry_api::Cached;
 
 /// Works that may wait for one session before it reads the cache anew.
 const MOST: usize = 4096;

@@ -10,9 +10,9 @@ use karmada_gateway::{Gateway, Options};
 use karmada_registry::Registry;
 
 use super::background::Background;
-use crate::control::Control;
+use crate::control::ControlLoops;
 use crate::fleet::{
-    Agents, CachedWorks, ClusterLinks, Models, PlacementReviews, Repair, Reports, SessionGuard,
+    AgentNoteController, CachedWorks, ClusterLinks, Models, PlacementReviews, Repair, Reports, SessionGuard,
     StoredSessions, customizations_document,
 };
 use crate::settings::Settings;
@@ -23,7 +23,7 @@ pub(super) fn gateway(
     registrar: Arc<dyn Registrar>,
     sessions: Arc<StoredSessions>,
     works: CachedWorks,
-    control: &Control,
+    control: &ControlLoops,
 ) -> Arc<Gateway> {
     let reports = Reports::new(
         registry.clone(),
@@ -40,7 +40,7 @@ pub(super) fn start(
     registry: &Arc<Registry>,
     gateway: &Arc<Gateway>,
     sessions: Arc<StoredSessions>,
-    control: &Control,
+    control: &ControlLoops,
     (settings, background): (&Settings, &Background),
 ) -> Result<()> {
     if let Some(estimates) = &control.estimates {
@@ -55,7 +55,7 @@ pub(super) fn start(
     }
     control.models(Models::new(registry.clone(), gateway.clone()));
     control.repair(Repair::new(registry.clone(), gateway.clone()));
-    control.agents(Agents::new(registry.clone(), control.fleet.clone()));
+    control.agents(AgentNoteController::new(registry.clone(), control.fleet.clone()));
     let shown = registry.definition("edge.karmada.io", "v1alpha1", "clusterlinks");
     let shown = shown.context("showing links")?;
     control.cluster_links(ClusterLinks::provide(registry, &control.fleet, &shown));

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use karmada_agent::identity::{Identity, IdentityStore};
 use karmada_agent::ledger::{self, Ledger};
-use karmada_agent::link::dial::Rungs;
+use karmada_agent::link::dial::Transports;
 use karmada_agent::link::{self, Link};
 use karmada_agent::member::proven::ProvenMember;
 use karmada_agent::pods::usage::PodUsages;
 use karmada_agent::reconcile::body::ClusterNames;
-use karmada_agent::reconcile::{engine, own::Own};
+use karmada_agent::reconcile::{agent_objects::Own, engine};
 use karmada_agent::session::Phase;
 use karmada_agent::shared::Shared;
 use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
@@ -52,7 +52,7 @@ pub struct Agent {
     pub life: u64,
     blown: mpsc::Sender<Blown>,
     running: Option<Running>,
-    rungs: Rungs,
+    transports: Transports,
     /// Copies of its ledger.
     copies: Vec<TempDir>,
 }
@@ -85,7 +85,7 @@ impl Agent {
             clock,
             identity,
             directory: directory(),
-            rungs: if dice.clone().chance(50) { Rungs::Grpc } else { Rungs::BareOrGrpc },
+            transports: if dice.clone().chance(50) { Transports::Grpc } else { Transports::BareOrGrpc },
             dice: Arc::new(Mutex::new(dice)),
             network: around.network.clone(),
             log: around.log.clone(),
@@ -136,7 +136,7 @@ impl Agent {
             enrolment: None,
             boot_id: sources.process_name(),
             seed: sources.random(),
-            rungs: if self.life.is_multiple_of(3) { Rungs::Grpc } else { self.rungs },
+            transports: if self.life.is_multiple_of(3) { Transports::Grpc } else { self.transports },
             usages: Arc::new(PodUsages::new(member.clone(), clock)),
             sources,
             member: member.clone(),
@@ -149,7 +149,7 @@ impl Agent {
                 tokio::join!(
                     Box::pin(engine::run(engine, stop.clone())),
                     Box::pin(link::run(link, stop.clone())),
-                    Box::pin(summary::run(all.clone(), member.clone(), stop.clone())),
+                    Box::pin(cluster_status::run(all.clone(), member.clone(), stop.clone())),
                     ledger::keep_on_disk(&all.ledger, stop.clone()),
                 )
             };
@@ -232,7 +232,7 @@ impl Agent {
             clock: self.clock.clone(),
             identity: self.identity.clone(),
             directory: copy,
-            rungs: self.rungs,
+            transports: self.transports,
             dice: Arc::new(Mutex::new(dice)),
             network: self.network.clone(),
             log: self.log.clone(),

@@ -2,7 +2,7 @@
 //!
 //! In: objects as JSON. Out: numbers, changed objects, statuses. No IO and no clock. [`Interpreter`] is the one
 //! door: [`Native`] knows the built-in kinds and [`ThirdParty`] those of other projects, and a [`Chain`] asks several
-//! interpreters in order, so that customizations stand before both (features: Resource interpreter).
+//! interpreters in order, so that customizations stand before both.
 //!
 //! Beside the interpreter: [`retention`] merges what the hub wants with what a member has, whatever the kind, [`conflict_resolution`] says whether it may, and
 //! [`summary`] counts a member's nodes and resources, and [`node_room`] says how much more they have room for.

@@ -1,4 +1,4 @@
-//! The native interpreter: one table of what each built-in kind can be asked (features: Native matrix).
+//! The native interpreter: one table of what each built-in kind can be asked.
 
 use crate::row::{NONE, Row, Table};
 use crate::{aggregate, dependencies, health, reflect, replicas, retain};

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{SinkExt as _, StreamExt as _};
 use karmada_agent::identity::Identity;
-use karmada_agent::link::dial::{self, Dialled, Rungs};
+use karmada_agent::link::dial::{self, Dialled, Transports};
 use karmada_agent::outbox::{Outbox, WorkReport};
 use karmada_agent::redial::Schedule;
 use karmada_agent::session::{Change, Ended, HeldWork, Opening, Phase, Session};
@@ -60,7 +60,7 @@ pub struct Orders {
 pub struct SimulatedAgent {
     pub identity: Identity,
     pub endpoint: String,
-    pub rungs: Rungs,
+    pub transports: Transports,
     pub number: u64,
     pub cluster_status: Bytes,
     pub traffic: Arc<Traffic>,
@@ -120,7 +120,7 @@ impl SimulatedAgent {
         let config = karmada_certs::client_config_h2(&self.identity.trust(), Some(&shown));
         let config = config.map_err(|error| error.to_string())?;
         let connector = Counted(self.traffic.clone());
-        let dialled = dial::dial_any(&connector, &self.endpoint, config, self.rungs).await;
+        let dialled = dial::dial_any(&connector, &self.endpoint, config, self.transports).await;
         let (frames, mut outbound) = mpsc::channel(OUTBOUND);
         match dialled.map_err(|error| error.to_string())? {
             Dialled::Bare(connection) => {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use karmada_agent::join::{self, Ask};
-use karmada_agent::link::dial::{Rungs, Tcp};
+use karmada_agent::link::dial::{Tcp, Transports};
 use karmada_agent::{LinkView, Sources};
 use karmada_certs::{ClientKey, JoinToken};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ struct Simulator {
     hub: String,
     token: JoinToken,
     pin: String,
-    rungs: Rungs,
+    transports: Transports,
     cluster_status: bytes::Bytes,
     traffic: Arc<Traffic>,
     counters: Arc<Counters>,
@@ -49,7 +49,7 @@ pub async fn run() {
         hub: told(HUB),
         token: JoinToken::parse(&told(TOKEN)).expect("a token"),
         pin: told(PIN),
-        rungs: if told(GRPC).is_empty() { Rungs::BareOrGrpc } else { Rungs::Grpc },
+        transports: if told(GRPC).is_empty() { Transports::BareOrGrpc } else { Transports::Grpc },
         cluster_status: std::fs::read(told(STATUS)).expect("the clusters' status").into(),
         traffic: Arc::default(),
         counters: Arc::default(),
@@ -110,7 +110,7 @@ impl Simulator {
                 patience: Duration::from_secs(60),
                 sources: Sources::system(),
             };
-            let (rungs, status, places) = (self.rungs, self.cluster_status.clone(), places.clone());
+            let (transports, status, places) = (self.transports, self.cluster_status.clone(), places.clone());
             let (traffic, counters) = (self.traffic.clone(), self.counters.clone());
             joining.spawn(async move {
                 let _place = places.acquire_owned().await;
@@ -123,7 +123,7 @@ impl Simulator {
                 let agent = SimulatedAgent {
                     identity,
                     endpoint: ask.endpoints[0].clone(),
-                    rungs,
+                    transports,
                     number: number as u64,
                     cluster_status: status,
                     traffic,

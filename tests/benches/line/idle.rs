@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_agent::identity::IdentityStore;
-use karmada_agent::link::dial::{Rungs, Tcp};
+use karmada_agent::link::dial::{Tcp, Transports};
 use karmada_agent::member::memory::MemoryMember;
 use karmada_agent::{Config, LinkView, Parts};
 use karmada_certs::JoinToken;
@@ -81,15 +81,16 @@ pub fn traffic(rows: &mut Rows, site: &mut Site, quiet: Duration) {
 /// The hub's memory for each of many idle agents, over real TLS, by what carries their sessions: soon after they joined, and once `idle` has
 /// passed and what is kept for watchers of the past has gone. The agents are the real ones, on members in memory.
 pub fn fleet(rows: &mut Rows, count: usize, quiet: Duration, idle: Duration) {
-    let (bare, grpc) = ((Rungs::BareOrGrpc, "frames without HTTP", 24.0), (Rungs::Grpc, "gRPC", 48.0));
-    for (rungs, carried, goal) in [bare, grpc] {
+    let (bare, grpc) =
+        ((Transports::BareOrGrpc, "frames without HTTP", 24.0), (Transports::Grpc, "gRPC", 48.0));
+    for (transports, carried, goal) in [bare, grpc] {
         let mut hub = Hub::start(HubOptions::default());
         let joining = Joining::on(&hub);
         std::thread::sleep(quiet);
         let before = resident(hub.process());
         let stop = CancellationToken::new();
         let folder = tempfile::tempdir().expect("a folder for identities");
-        let site = Fleet { hub: &hub, joining: &joining, folder: folder.path(), rungs, stop: &stop };
+        let site = Fleet { hub: &hub, joining: &joining, folder: folder.path(), transports, stop: &stop };
         let connected = tests::runtime().block_on(join_all(&site, count));
         assert_eq!(connected, count, "every agent connects");
         let mut each = || (resident(hub.process()) - before) * 1024.0 / count as f64;
@@ -114,7 +115,7 @@ struct Fleet<'a> {
     joining: &'a Joining,
     /// For identities.
     folder: &'a std::path::Path,
-    rungs: Rungs,
+    transports: Transports,
     stop: &'a CancellationToken,
 }
 
@@ -137,7 +138,7 @@ async fn join_all(fleet: &Fleet<'_>, count: usize) -> usize {
 }
 
 fn start(fleet: &Fleet<'_>, number: usize) -> tokio::sync::watch::Receiver<LinkView> {
-    let Fleet { hub, joining, folder, rungs, stop } = *fleet;
+    let Fleet { hub, joining, folder, transports, stop } = *fleet;
     let name = format!("fleet-{number}");
     let directory = folder.join(&name);
     std::fs::create_dir_all(&directory).expect("a folder for an identity");
@@ -147,7 +148,7 @@ fn start(fleet: &Fleet<'_>, number: usize) -> tokio::sync::watch::Receiver<LinkV
         token: JoinToken::parse(&joining.token).ok(),
         pins: joining.ca_hash.parse().into_iter().collect(),
         cluster_name: name.clone(),
-        rungs,
+        transports,
         ..Config::default()
     };
     let parts = Parts {

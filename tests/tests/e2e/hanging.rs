@@ -75,15 +75,15 @@ fn a_work_whose_agent_was_killed_twice_is_left_aside_until_it_is_released() {
         before = asked.load(Ordering::SeqCst);
         line.agent.start_again();
     }
-    eventually("the Work to be left aside", PATIENCE, || says(&line, "False", "karmadactl release"));
+    eventually("the Work to be left aside", PATIENCE, || says(&line, "False", "karmadactl retry"));
     answers_again(&line);
-    throughout("what is left aside", A_WHILE, || says(&line, "False", "karmadactl release"));
+    throughout("what is left aside", A_WHILE, || says(&line, "False", "karmadactl retry"));
     let absent = get(line.member.api(), &config("stuck"));
     assert!(absent.is_err(), "{absent:?}");
     // Others are worked on all the while.
     line.change("innocent", "brisk");
     line.await_mode("innocent", "brisk");
-    let said = line.karmadactl(&["release", "stuck", "--cluster", "lone"]);
+    let said = line.karmadactl(&["retry", "stuck", "--cluster", "lone"]);
     assert!(said.contains("work stuck is tried again by lone"), "{said}");
     line.await_agreement(&[("innocent", "brisk"), ("stuck", "calm")]);
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod circles;
+mod readmes;
 mod statements;
 mod texts;
 
@@ -274,6 +275,24 @@ fn sources() -> Vec<Source> {
         (name, root, files.into_iter().map(text).collect())
     };
     packages().into_iter().map(of).collect()
+}
+
+/// A newcomer finds what a room's README names; and a table with a wrong name is seen to have one.
+#[test]
+fn readmes_name_files_that_are_there() {
+    let mut unknown = BTreeMap::new();
+    for (name, root, _) in sources() {
+        let readme = root.parent().expect("a folder").join("README.md");
+        let Ok(text) = std::fs::read_to_string(&readme) else { continue };
+        let missing = readmes::unknown_modules(&text, &root);
+        if !missing.is_empty() {
+            unknown.insert(name, missing);
+        }
+    }
+    assert!(unknown.is_empty(), "READMEs name modules that are not there: {unknown:#?}");
+    let sources = workspace_root().join("hub/src");
+    let table = "| files | what |\n| --- | --- |\n| `hub`, `fleet/`, `no_such_file` | x |\n\n| room |\n| `elsewhere` |\n";
+    assert_eq!(readmes::unknown_modules(table, &sources), ["no_such_file"]);
 }
 
 #[test]

@@ -247,7 +247,7 @@ impl Intake {
         if upsert.epoch != self.epoch {
             return;
         }
-        self.is_superseded(&upsert.key);
+        self.drop_pending_delta(&upsert.key);
         if upsert.offer {
             self.offer(upsert, out);
             return;
@@ -368,7 +368,7 @@ impl Intake {
         if tombstone.epoch != self.epoch {
             return;
         }
-        self.is_superseded(&tombstone.key);
+        self.drop_pending_delta(&tombstone.key);
         self.mark(&tombstone.key);
         let released = match TombstoneReason::try_from(tombstone.reason) {
             Ok(TombstoneReason::Deleted) => false,

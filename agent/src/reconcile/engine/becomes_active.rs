@@ -8,7 +8,7 @@ use crate::LinkView;
 use crate::ledger::LedgerError;
 use crate::reconcile::manifests;
 use crate::reconcile::order;
-use crate::reconcile::todo::Cause;
+use crate::reconcile::todo::WorkReason;
 use crate::session::Phase;
 
 impl Engine {
@@ -42,7 +42,7 @@ impl Engine {
             return Ok(());
         };
         if let Ok(manifests) = manifests::manifests(&entry.body) {
-            self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
+            self.todo.push(key, order::of_manifests(&manifests), WorkReason::Drift);
         }
         Ok(())
     }

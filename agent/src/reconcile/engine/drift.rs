@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use super::{Cause, Engine, Target};
+use super::{Engine, Target, WorkReason};
 use crate::ledger::LedgerError;
 use crate::member::ObjectId;
 use crate::reconcile::{apply, body, catch_panics, manifests, order};
@@ -34,7 +34,7 @@ impl Engine {
             self.targets.set_digest(key, id, Some(digest));
         } else {
             self.drifted(id, &body::changed_by(object));
-            self.todo.push(key, order::of_manifests(&manifests), Cause::Drift);
+            self.todo.push(key, order::of_manifests(&manifests), WorkReason::Drift);
         }
         Ok(())
     }
@@ -52,7 +52,7 @@ impl Engine {
             self.statuses.gone(key, *ordinal);
             self.tell(key);
         }
-        self.todo.push(&owner.key, order::class(&there.gvk), Cause::Drift);
+        self.todo.push(&owner.key, order::class(&there.gvk), WorkReason::Drift);
         true
     }
 

@@ -16,7 +16,7 @@ use crate::reconcile::failure::Failure;
 use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
-use crate::reconcile::todo::{Cause, removal_class};
+use crate::reconcile::todo::{WorkReason, removal_class};
 use crate::reconcile::{body, order, outcome, pace};
 use crate::session::Phase;
 
@@ -111,7 +111,7 @@ impl Engine {
             self.waits.clear(key);
             self.recovered();
             if drifted {
-                self.todo.push(key, class, Cause::Drift);
+                self.todo.push(key, class, WorkReason::Drift);
             }
         }
         self.conclude(Outcome {

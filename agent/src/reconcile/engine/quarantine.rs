@@ -1,7 +1,7 @@
 //! Which Works are left alone, because the agent ended again and again while it worked on them.
 //!
 //! In: how often that was, which the ledger counts before anything is tried ([`crate::ledger::Ledger::begins`]), and takes back where the
-//! Work changes or a person releases it (`karmadactl release` changes its `retry`). Out: a status that says so, and an event.
+//! Work changes or a person says so (`karmadactl retry` changes its `retry`). Out: a status that says so, and an event.
 
 use super::Engine;
 use crate::ledger::Entry;
@@ -17,7 +17,7 @@ pub(super) fn is_due(entry: &Entry) -> bool {
 }
 
 impl Engine {
-    /// Left alone until its body changes or a person releases it; the crash counter stays for the next start.
+    /// Left alone until its body changes or a person says so; the crash counter stays for the next start.
     pub(super) fn quarantine(&mut self, key: &str, entry: &Entry) {
         let (crashes, cluster) = (entry.crashes, self.parts.cluster.now.clone());
         let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();

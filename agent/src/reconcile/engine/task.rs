@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::Ending;
 use crate::ledger::Entry;
 use crate::member::{Gvk, Member, ObjectId};
+use crate::reconcile::agent_objects::Own;
 use crate::reconcile::apply::{self, Context, Known};
 use crate::reconcile::body::ClusterNames;
 use crate::reconcile::failure::Failure;
 use crate::reconcile::manifests;
 use crate::reconcile::orphan_rows::work_of_row;
-use crate::reconcile::own::Own;
 use crate::reconcile::removal::{self, Leaving, Removal};
 use crate::session::Phase;
 

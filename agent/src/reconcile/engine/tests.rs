@@ -375,10 +375,7 @@ async fn a_work_that_crashed_the_agent_twice_is_left_alone_until_it_changes_or_i
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(rig.value("p").is_none());
     let words = said(&rig, "poison");
-    assert!(
-        words.contains("left alone") && words.contains("karmadactl release poison --cluster m"),
-        "{words}"
-    );
+    assert!(words.contains("left alone") && words.contains("karmadactl retry poison --cluster m"), "{words}");
     let Change::Put { uid, .. } = put("poison", 1, &[], false) else { unreachable!() };
     let touch = |revision, retry: &str| Change::Touch {
         key: "poison".into(),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::policy::{Level, Policy, Stage};
-use super::{AUDIT_ID, DoorEvent, PeerAddress};
+use super::{AUDIT_ID, FleetEvent, PeerAddress};
 
 /// The longest id that is taken from a client.
 const LONGEST_ID: usize = 64;
@@ -252,9 +252,9 @@ impl Event {
     }
 }
 
-/// The line of an event of another door; `None` where the policy does not want it.
-pub(super) fn of_door(
-    door: &DoorEvent<'_>,
+/// The line of an event of the agents' streams; `None` where the policy does not want it.
+pub(super) fn of_fleet_event(
+    door: &FleetEvent<'_>,
     policy: &Policy,
     id: String,
     now: jiff::Timestamp,
@@ -306,7 +306,7 @@ pub(super) fn drop_managed_fields(object: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::DoorResource;
+    use super::super::FleetEventResource;
     use super::*;
 
     fn parts(uri: &str, headers: &[(&'static str, &str)]) -> Parts {
@@ -364,11 +364,11 @@ mod tests {
     #[test]
     fn a_join_is_told_as_the_policy_wants_it() {
         let text = |rule: &str| format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{rule}]");
-        let door = DoorEvent {
+        let door = FleetEvent {
             verb: "join",
             user: None,
             path: "/other/Enter",
-            of: DoorResource { group: "example.org", version: "v1", plural: "houses", part: "guest" },
+            of: FleetEventResource { group: "example.org", version: "v1", plural: "houses", part: "guest" },
             name: "north",
             from: Some([10, 0, 0, 1].into()),
             code: 401,
@@ -376,7 +376,7 @@ mod tests {
         };
         let told = |rule: &str| {
             let policy = Policy::read(&text(rule)).unwrap();
-            of_door(&door, &policy, "id".into(), "2026-05-01T12:00:00Z".parse().unwrap())
+            of_fleet_event(&door, &policy, "id".into(), "2026-05-01T12:00:00Z".parse().unwrap())
         };
         assert_eq!(told("{level: None}"), None);
         assert_eq!(told("{level: Metadata, verbs: [get]}"), None);

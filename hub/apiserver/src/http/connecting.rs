@@ -41,7 +41,7 @@ impl ApiServer {
         resources::check_scope(definition, wanted)?;
         let part = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
         subresources::verb(call, part)?;
-        fits::is_placed(wanted)?;
+        request_checks::is_placed(wanted)?;
         self.admit_connection(call, definition, wanted).await?;
         let namespace = namespace_of(definition, wanted);
         let asked =

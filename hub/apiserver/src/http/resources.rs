@@ -52,7 +52,7 @@ impl ApiServer {
             return Err(Status::method_not_allowed());
         }
         if verb != "update" {
-            fits::is_placed(wanted)?;
+            request_checks::is_placed(wanted)?;
         }
         definition.row.deprecation.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
         if matches!(verb, "get" | "delete" | "patch") {
@@ -102,7 +102,7 @@ impl ApiServer {
         match verb {
             "create" if definition.row.known == Known::Binding => {
                 let mut binding = object_in(call, definition, &bytes)?;
-                fits::fits(&mut binding, "Binding", "")?;
+                request_checks::fits(&mut binding, "Binding", "")?;
                 let options = self.write_options(call, "", &Bytes::new())?;
                 let key = ObjectKey::new(&wanted.namespace, meta::name(&binding));
                 let registry = &self.registry;
@@ -113,7 +113,7 @@ impl ApiServer {
             }
             "create" => self.create(of, &bytes).await,
             "update" => {
-                fits::is_placed_update(call, wanted, &bytes)?;
+                request_checks::is_placed_update(call, wanted, &bytes)?;
                 let value = object_in(call, definition, &bytes)?;
                 names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;

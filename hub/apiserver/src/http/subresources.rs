@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::answer_body::Body;
 use super::body::Received;
-use super::fits::{fits, is_placed, is_placed_update};
 use super::negotiation::{AnswerFormat, Shape};
 use super::objects::namespace_of;
 use super::patching::{self, Patch};
+use super::request_checks::{fits, is_placed, is_placed_update};
 use super::resource_call::ResourceCall;
 use super::target::Wanted;
 use super::{ApiServer, Call, body, respond};

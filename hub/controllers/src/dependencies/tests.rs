@@ -1,6 +1,6 @@
 //! What follows a binding, over the port in memory: conflicts, ends between two writes, restarts.
 
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 
 use super::*;

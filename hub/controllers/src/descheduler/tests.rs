@@ -1,7 +1,7 @@
 //! The descheduler, over the port in memory and agents that answer as they are told.
 
 use karmada_api::binding::{ObjectReference, ReplicaRequirements};
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Returning to an earlier group, over the port in memory.
 
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
@@ -187,8 +187,8 @@ async fn a_binding_without_groups_wakes_nobody() {
     let api = Rig::new([rig::binding("web", &json!({}), &["far"])]).await.api;
     let bindings = api.resource_of(BINDING_API, "ResourceBinding").unwrap();
     let seen = api.get(&bindings, "default", "web-configmap").await.unwrap();
-    assert_eq!(is_in_a_group(&Change::Applied(seen)), []);
+    assert_eq!(keys_of_bindings_in_groups(&Change::Applied(seen)), []);
     let api = Rig::new(objects(&json!({}), LONG_AGO)).await.api;
     let seen = api.get(&bindings, "default", "web-configmap").await.unwrap();
-    assert_eq!(is_in_a_group(&Change::Applied(seen)).len(), 1);
+    assert_eq!(keys_of_bindings_in_groups(&Change::Applied(seen)).len(), 1);
 }

@@ -1,6 +1,6 @@
 //! What is told of quotas, over the port in memory.
 
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;

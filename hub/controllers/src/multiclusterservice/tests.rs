@@ -1,6 +1,6 @@
 //! Services over clusters, over the port in memory.
 
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! The scheduler as a shell.
 
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;

@@ -20,7 +20,7 @@ const INITIAL_READINESS: SignedDuration = SignedDuration::from_secs(30);
 pub(super) enum Target {
     /// A share of what it asked for, in hundredths.
     Utilization(i32),
-    /// An amount.
+    /// Per Pod, in thousandths of the metric's unit.
     Average(i64),
 }
 
@@ -208,7 +208,7 @@ impl Target {
 pub(super) struct Used {
     /// Replicas of the template.
     pub replicas: i32,
-    /// What each uses.
+    /// What each uses, in thousandths.
     pub average: i64,
     /// What each uses of what it asked for, in hundredths.
     pub utilization: Option<i32>,

@@ -21,7 +21,7 @@ use crate::dependencies::recorded::Candidate;
 use crate::dependencies::{Sight, wanted};
 use crate::detector::{Parts, Reading, Takeover};
 use crate::scheduler::assumptions::Taken;
-use crate::scheduler::neighbours::Neighbours;
+use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{ClusterVerdict, Outcome};
 use crate::skip::SkipRules;
 
@@ -96,7 +96,7 @@ fn reviewed(
         takeover: Takeover::Never,
         injects_state: false,
     };
-    review(&input, what_if, |_| (Neighbours::default(), Taken::new()))
+    review(&input, what_if, |_| (AllowedClusters::default(), Taken::new()))
 }
 
 /// What a template follows, by kind and name, and the clusters of each.

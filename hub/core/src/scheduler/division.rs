@@ -1,4 +1,4 @@
-//! How many replicas each chosen cluster gets (features: Assign).
+//! How many replicas each chosen cluster gets.
 //!
 //! In: candidates in order of preference with their free room, how many replicas, who has how many now. Out: replicas
 //! by cluster, without those that get none; or why they do not fit.

@@ -35,7 +35,7 @@ pub fn asked<'a, C: Borrow<Cluster>>(input: &Input<'a, C>) -> Vec<&'a str> {
     if !matches!(trigger::trigger(input.binding, &clusters, input.scheduler), Trigger::Schedule { .. }) {
         return Vec::new();
     }
-    let mut may = attempts::eligible(input, &clusters, placement);
+    let mut may = cluster_affinities::eligible(input, &clusters, placement);
     may.sort_by(|(a, a_free), (b, b_free)| b_free.cmp(a_free).then_with(|| a.cmp(b)));
     may.truncate(MOST);
     let mut names: Vec<&str> = may.into_iter().map(|(name, _)| name).collect();
@@ -59,7 +59,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::scheduler::neighbours::Neighbours;
+    use crate::scheduler::workload_affinity::AllowedClusters;
 
     fn cluster(name: &str, labels: &Value, pods: u32) -> Cluster {
         let enablements = json!([{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]);
@@ -80,7 +80,7 @@ mod tests {
             binding: &binding,
             clusters,
             scheduler: "default-scheduler",
-            neighbours: Neighbours::default(),
+            neighbours: AllowedClusters::default(),
             taken: Default::default(),
             exact: Exact::new(),
         };

@@ -1,4 +1,4 @@
-//! Which clusters may have a template at all, and why the others may not (features: Filter plugins).
+//! Which clusters may have a template at all, and why the others may not.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! Which clusters a binding goes to, with how many replicas, and why (features: Scheduler).
+//! Which clusters a binding goes to, with how many replicas, and why.
 //!
 //! In: the binding and all clusters. Out: a [`Decision`]: what to write, and for every cluster why it was chosen or
 //! not. [`apply`] and [`status`] turn it into the binding to write.
 
 pub mod assumptions;
-mod attempts;
+mod cluster_affinities;
 pub mod cluster_changes;
 pub mod components;
 pub mod division;
@@ -12,11 +12,11 @@ pub mod estimate;
 pub mod estimator_answers;
 pub mod events;
 pub mod filter;
-pub mod neighbours;
 pub mod queue;
 pub mod spread;
 pub mod trigger;
 pub mod webster;
+pub mod workload_affinity;
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -28,12 +28,12 @@ use karmada_api::cluster::Cluster;
 use karmada_api::strings::{annotations, conditions};
 
 use self::assumptions::Taken;
-pub use self::attempts::Attempt;
+pub use self::cluster_affinities::Attempt;
 use self::division::Mode;
 use self::estimator_answers::Exact;
 use self::filter::Unfit;
-use self::neighbours::Neighbours;
 use self::trigger::Trigger;
+use self::workload_affinity::AllowedClusters;
 use crate::{condition, seconds, set_condition};
 
 /// What the scheduler looks at.
@@ -45,7 +45,7 @@ pub struct Input<'a, C> {
     /// The name that this scheduler goes by.
     pub scheduler: &'a str,
     /// Where the workloads are that it wants to be with, or apart from.
-    pub neighbours: Neighbours,
+    pub neighbours: AllowedClusters,
     /// What of the clusters' room is taken, though their reports do not say so yet.
     pub taken: Taken,
     /// What agents said of the room for it.
@@ -192,7 +192,7 @@ pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
         Trigger::Schedule { mode, .. } => mode,
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
-    attempts::place(input, &clusters, placement, mode)
+    cluster_affinities::place(input, &clusters, placement, mode)
 }
 
 /// What scheduling a binding comes to, whether or not anything asks for it now: [`schedule`] leaves alone what stands.
@@ -205,7 +205,7 @@ pub fn preview<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
         Trigger::Schedule { mode, .. } => mode,
     };
     match &input.binding.spec.placement {
-        Some(placement) => attempts::place(input, &clusters, placement, mode),
+        Some(placement) => cluster_affinities::place(input, &clusters, placement, mode),
         None => schedule(input),
     }
 }

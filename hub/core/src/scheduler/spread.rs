@@ -1,10 +1,10 @@
-//! Which of the feasible clusters are used, where a placement says over how many groups to spread (features: Select).
+//! Which of the feasible clusters are used, where a placement says over how many groups to spread.
 //!
 //! In: candidates in order of preference. Out: those to use, in order. Clusters and regions choose first; providers, zones and labels
 //! then have their say ([`fields`]).
 
 mod fields;
-mod groups;
+mod region_choice;
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use karmada_api::policy::{
 };
 
 use self::fields::Fields;
-use self::groups::Group;
+use self::region_choice::Group;
 use super::division::Candidate;
 
 /// Why no selection satisfies the constraints. The text reaches the user.
@@ -224,7 +224,7 @@ impl Selection<'_> {
                 "the cluster spreadConstraint.MaxGroups is less than the region spreadConstraint.MinGroups";
             return Err(SpreadError(words.to_owned()));
         }
-        let chosen = groups::choose(&groups, counts, self.clusters.min).ok_or_else(|| {
+        let chosen = region_choice::choose(&groups, counts, self.clusters.min).ok_or_else(|| {
             SpreadError(
                 "the number of clusters is less than the cluster spreadConstraint.MinGroups".to_owned(),
             )

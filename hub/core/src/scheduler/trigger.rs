@@ -1,4 +1,4 @@
-//! Whether a binding is to be scheduled now, and why (features: Trigger rules).
+//! Whether a binding is to be scheduled now, and why.
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;

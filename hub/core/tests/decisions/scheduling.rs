@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
-use karmada_core::scheduler::neighbours::Neighbours;
 use karmada_core::scheduler::trigger::{SchedulingCause, Trigger, trigger};
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{
     self, ClusterVerdict, Decision, Failure, Input, Outcome, cluster_changes, webster,
 };
@@ -25,7 +25,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         binding,
         clusters,
         scheduler: "default-scheduler",
-        neighbours: Neighbours::default(),
+        neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
     })

@@ -7,8 +7,8 @@ mod recorded;
 
 mod assumptions;
 mod components;
-mod neighbours;
 mod ordered;
 mod spread;
 mod spread_differences;
 mod steps;
+mod workload_affinity;

@@ -2,7 +2,7 @@
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
-use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, events};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         binding,
         clusters,
         scheduler: "default-scheduler",
-        neighbours: Neighbours::default(),
+        neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
     })

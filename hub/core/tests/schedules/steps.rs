@@ -2,7 +2,7 @@
 
 use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Decision, Failure, Input, Retry, events};
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn step(mut binding: ResourceBinding, clusters: &[Cluster], minute: usize) -> St
         binding: &binding,
         clusters,
         scheduler,
-        neighbours: Neighbours::default(),
+        neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
     });
@@ -237,7 +237,7 @@ fn refused(mut binding: ResourceBinding, clusters: &[Cluster], answer: &Value) -
         binding: &binding,
         clusters,
         scheduler: "default-scheduler",
-        neighbours: Neighbours::default(),
+        neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
     });

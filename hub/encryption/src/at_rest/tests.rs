@@ -37,15 +37,15 @@ fn counting(buffer: &mut [u8]) {
     buffer.iter_mut().zip(1..).for_each(|(byte, n)| *byte = n);
 }
 
-fn at_rest(configuration: Configuration) -> AtRest {
-    AtRest::new(configuration, Arc::new(counting)).unwrap()
+fn at_rest(configuration: Configuration) -> EncryptionProviders {
+    EncryptionProviders::new(configuration, Arc::new(counting)).unwrap()
 }
 
-fn sealed(at_rest: &AtRest) -> Bytes {
+fn sealed(at_rest: &EncryptionProviders) -> Bytes {
     at_rest.seal("", "secrets", KEY, Bytes::from_static(b"{value}")).unwrap()
 }
 
-async fn opened(at_rest: &AtRest, stored: &Bytes) -> Result<bool, String> {
+async fn opened(at_rest: &EncryptionProviders, stored: &Bytes) -> Result<bool, String> {
     let opened = at_rest.open("", "secrets", KEY, stored).await.map_err(|failure| failure.to_string())?;
     assert_eq!(&opened.value[..], b"{value}");
     Ok(opened.is_stale)

@@ -27,7 +27,7 @@ pub(super) enum Verdict {
     /// Nothing now; an owner cannot be told.
     AskAgain,
     /// Drop the references to owners that are not present.
-    Release,
+    DropOwners,
     /// Delete the object.
     Delete(Propagation),
 }
@@ -43,7 +43,7 @@ pub(super) fn decide(owners: &[OwnerState], finalizers: &[String], has_dependant
     }
     if any(OwnerState::Present) {
         let all = owners.iter().all(|state| *state == OwnerState::Present);
-        return if all { Verdict::Keep } else { Verdict::Release };
+        return if all { Verdict::Keep } else { Verdict::DropOwners };
     }
     // What an owner waits for lets its own dependants go first too.
     if any(OwnerState::Waiting) && has_dependants {
@@ -70,8 +70,8 @@ mod tests {
             (&[], &[], true, Verdict::Keep),
             (&[Present], &[], false, Verdict::Keep),
             (&[Present, Present], &[], false, Verdict::Keep),
-            (&[Present, Absent], &[], false, Verdict::Release),
-            (&[Present, Waiting], &[], false, Verdict::Release),
+            (&[Present, Absent], &[], false, Verdict::DropOwners),
+            (&[Present, Waiting], &[], false, Verdict::DropOwners),
             (&[Absent, Absent], &[], true, Verdict::Delete(Propagation::Background)),
             (&[Absent], &orphan, true, Verdict::Delete(Propagation::Orphan)),
             (&[Waiting, Absent], &[], true, Verdict::Delete(Propagation::Foreground)),

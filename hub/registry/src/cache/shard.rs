@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::CacheEvent;
 use super::event_ring::{Expired, Ring, Subscription};
-use super::placed::{Keyed, Placed};
+use super::key_ordered::{KeyOrdered, Keyed};
 
 /// Objects of a list and the revision they show.
 pub struct Listing {
@@ -32,7 +32,7 @@ pub struct Shard {
 }
 
 struct State {
-    objects: BTreeSet<Placed>,
+    objects: BTreeSet<KeyOrdered>,
     /// The last event applied here, or the revision the shard started at.
     revision: Revision,
 }
@@ -52,7 +52,7 @@ impl Shard {
 
     /// Puts an object in without an event: the first load.
     pub(super) fn place(&self, object: Arc<Stored>) {
-        self.state.write().objects.replace(Placed(object));
+        self.state.write().objects.replace(KeyOrdered(object));
     }
 
     /// Applies one write; one that was applied before changes nothing.
@@ -70,12 +70,13 @@ impl Shard {
         state.revision = revision;
         let event = match object {
             Some(object) => {
-                let previous = state.objects.replace(Placed(object.clone()));
+                let previous = state.objects.replace(KeyOrdered(object.clone()));
                 let previous = previous.map(|placed| placed.0).filter(|p| p.revision < revision);
                 CacheEvent { storage: storage.clone(), revision, previous, object, removed: false }
             }
             None => {
-                let Some(Placed(previous)) = key.and_then(|key| state.objects.take(key as &dyn Keyed)) else {
+                let Some(KeyOrdered(previous)) = key.and_then(|key| state.objects.take(key as &dyn Keyed))
+                else {
                     return;
                 };
                 let object = Arc::new(previous.removed_at(revision));

@@ -21,7 +21,7 @@ pub enum NotRead {
 }
 
 /// Encrypts what is stored.
-pub trait AtRest: Send + Sync {
+pub trait ValueTransformer: Send + Sync {
     /// What is stored of an object's bytes at a key, or why it cannot be now.
     fn seal(&self, storage: &StorageId, key: &str, value: Bytes) -> Result<Bytes, String>;
 

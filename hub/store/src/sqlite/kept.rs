@@ -9,7 +9,7 @@ use crate::Revision;
 
 /// The events that came since the file was opened, in stretches: what is forgotten is forgotten by stretches.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct HistoryWeight {
     most: u64,
     stretches: VecDeque<(Revision, u64)>,
     /// Bytes since the last stretch.
@@ -17,13 +17,13 @@ pub(super) struct Kept {
     all: u64,
 }
 
-impl Kept {
+impl HistoryWeight {
     /// Stretches that a full history has.
     const STRETCHES: u64 = 32;
 
     /// Nothing yet; events may weigh `most` bytes together.
-    pub(super) fn new(most: u64) -> Kept {
-        Kept { most, stretches: VecDeque::new(), since: 0, all: 0 }
+    pub(super) fn new(most: u64) -> HistoryWeight {
+        HistoryWeight { most, stretches: VecDeque::new(), since: 0, all: 0 }
     }
 
     /// An event came.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn half_is_left_of_what_weighs_too_much() {
-        let mut kept = Kept::new(3_200);
+        let mut kept = HistoryWeight::new(3_200);
         for revision in 1..=32 {
             kept.add(revision, 100);
             assert_eq!(kept.surplus(), None, "{revision}");

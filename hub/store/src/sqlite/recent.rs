@@ -48,9 +48,9 @@ pub(super) struct Recent {
 #[derive(Debug)]
 pub(super) struct State {
     pub keys: Keys,
-    /// `live` has every write up to here,
+    /// Every write up to this revision is in `live`.
     indexed: Revision,
-    /// and `keys` those that came after, up to here.
+    /// Writes after `indexed`, up to this revision, are in `keys`.
     pub head: Revision,
 }
 

@@ -3,7 +3,8 @@
 //!
 //! In: the writer's failures and tries. Out: whether the store is short of room. The room is a file beside the database that holds
 //! nothing; it is given up at the first write that fails for want of room, and made again as soon as the disk has that much and
-//! somewhat more: were it made of what was given up alone, the disk would seem to have room until the next write. Until then pages of the database that deletions have freed stand in for it.
+//! somewhat more. Without that margin the file would be made of the space that it just gave up, and the disk would look free until the next
+//! write. Until then pages of the database that deletions have freed stand in for it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

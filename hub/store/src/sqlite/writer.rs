@@ -18,7 +18,7 @@ use super::acknowledged::{Acknowledged, Mark};
 use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
 use super::in_place::InPlace;
-use super::kept::Kept;
+use super::kept::HistoryWeight;
 use super::open::OpenedFile;
 use super::reader::Readers;
 use super::recent::Recent;
@@ -113,7 +113,7 @@ struct Writer {
     epoch: Arc<AtomicU64>,
     wal: WalUse,
     keep_events: u64,
-    kept: Kept,
+    kept: HistoryWeight,
     index_after: usize,
     recent: Arc<Recent>,
     meta: Meta,
@@ -163,7 +163,7 @@ pub(super) fn start(
         epoch,
         wal,
         keep_events: options.keep_events,
-        kept: Kept::new(options.keep_bytes),
+        kept: HistoryWeight::new(options.keep_bytes),
         index_after: options.index_after,
         recent,
         meta,

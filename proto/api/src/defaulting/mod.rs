@@ -1,4 +1,4 @@
-//! What the hub fills in on a write of the Karmada kinds (features: Webhook, Aggregated apiserver).
+//! What the hub fills in on a write of the Karmada kinds.
 //!
 //! In: the object as JSON, `now`, and a source of fresh uids. Out: the same object, completed in place. Every
 //! function may run twice: the second time changes nothing.

@@ -1,4 +1,4 @@
-//! Which objects of the Karmada kinds may be stored (features: Webhook, Aggregated apiserver).
+//! Which objects of the Karmada kinds may be stored.
 //!
 //! In: the new object as JSON, and the old one on update. Out: every wrong field. Schemas are checked elsewhere
 //! and before; what a schema would refuse is not looked at twice, an object that cannot be read is one error.

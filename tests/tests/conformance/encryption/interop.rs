@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use karmada_encryption::{AtRest, Configuration};
+use karmada_encryption::{Configuration, EncryptionProviders};
 use serde_json::{Value, json};
 use tests::folder::Folder;
 use tests::member::{Member, MemberOptions};
@@ -81,7 +81,7 @@ fn what_kube_apiserver_wrote_is_read_and_what_is_written_it_reads() {
         buffer.iter_mut().for_each(|byte| *byte = bytes.next().unwrap());
     };
     let ours = runtime().block_on(async {
-        let ours = AtRest::new(ours, Arc::new(random)).unwrap();
+        let ours = EncryptionProviders::new(ours, Arc::new(random)).unwrap();
         ours.check_services().await.unwrap();
         ours
     });

@@ -41,7 +41,7 @@ impl Intake {
     }
 
     /// What comes of a Work is newer than a difference that waits, and is what is waited for from now on.
-    pub(super) fn is_superseded(&mut self, key: &str) {
+    pub(super) fn drop_pending_delta(&mut self, key: &str) {
         if self.delta.take_if(|delta| delta.upsert.key == key).is_some() {
             self.wanted.remove(key);
         }

@@ -1,6 +1,6 @@
 //! Works of clusters that a binding leaves, over the port in memory.
 
-use karmada_core::gates::{FeatureGates, Gate};
+use karmada_core::feature_gates::{FeatureGates, Gate};
 use serde_json::json;
 
 use super::*;

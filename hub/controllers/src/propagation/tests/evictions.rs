@@ -1,7 +1,7 @@
 //! A cluster fails, and what is in it goes elsewhere: all loops together over a fleet in memory.
 
 use karmada_api::policy::PurgeMode;
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::running::Running;

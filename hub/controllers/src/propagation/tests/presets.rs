@@ -1,6 +1,6 @@
 //! The policies of `deploy/presets`: each is applied to a fleet in memory, with all loops running, and a site is taken away.
 
-use karmada_core::gates::FeatureGates;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::running::{self, Running};

@@ -15,8 +15,12 @@ impl Running {
     /// Begins them.
     pub(super) async fn over(rig: &Rig, options: LoopOptions) -> Self {
         let (mut loops, stop) = (JoinSet::new(), CancellationToken::new());
-        let agents =
-            Agents { contacts: Arc::new(Present), clusters: Arc::default(), estimator: None, metrics: None };
+        let agents = AgentPorts {
+            contacts: Arc::new(Present),
+            clusters: Arc::default(),
+            estimator: None,
+            metrics: None,
+        };
         for running in super::loops(&rig.informers, &rig.shared, agents, options, &stop).await.unwrap() {
             loops.spawn(running);
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use karmada_access::{Authorizer, Escalation};
-use karmada_core::gates::Gate;
+use karmada_core::feature_gates::Gate;
 use karmada_kinds::catalogue;
 use karmada_registry::admission::{
     Admission, CertificateRequests, LimitRanger, NamespaceLifecycle, PodDefaults, ServiceAccounts,

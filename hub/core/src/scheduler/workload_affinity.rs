@@ -15,7 +15,7 @@ type GroupKey = (String, bool, String);
 
 /// All groups, and who is in them.
 #[derive(Debug, Default)]
-pub struct Groups {
+pub struct WorkloadAffinityIndex {
     groups: BTreeMap<GroupKey, Group>,
     members: BTreeMap<(String, String), Member>,
 }
@@ -37,14 +37,14 @@ struct Member {
 
 /// The clusters that its groups leave to a binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbours {
+pub struct AllowedClusters {
     /// Where all others of its group are; none where it has no group, or nobody of it is placed.
     with: Option<BTreeSet<String>>,
     /// Where others are that it keeps apart from.
     not_with: BTreeSet<String>,
 }
 
-impl Neighbours {
+impl AllowedClusters {
     /// Whether a cluster is where the binding's group is. One that has the template already stays.
     pub fn together(&self, cluster: &str, already_target: bool) -> Result<(), Unfit> {
         let fits = already_target || self.with.as_ref().is_none_or(|with| with.contains(cluster));
@@ -65,7 +65,7 @@ fn keys(namespace: &str, groups: Option<&WorkloadAffinityGroups>) -> Vec<GroupKe
     said.map(|(apart, name)| (namespace.to_owned(), apart, name.clone())).collect()
 }
 
-impl Groups {
+impl WorkloadAffinityIndex {
     /// Takes note of a binding as it is now.
     pub fn put(&mut self, namespace: &str, name: &str, spec: &BindingSpec) {
         self.remove(namespace, name);
@@ -103,9 +103,9 @@ impl Groups {
     }
 
     /// What its groups leave to a binding; it is no neighbour of its own.
-    pub fn neighbours(&self, namespace: &str, name: &str, spec: &BindingSpec) -> Neighbours {
+    pub fn neighbours(&self, namespace: &str, name: &str, spec: &BindingSpec) -> AllowedClusters {
         let own = self.members.get(&(namespace.to_owned(), name.to_owned()));
-        let mut neighbours = Neighbours::default();
+        let mut neighbours = AllowedClusters::default();
         for key in keys(namespace, spec.workload_affinity_groups.as_ref()) {
             let Some(group) = self.groups.get(&key) else { continue };
             let own = own.filter(|member| member.groups.contains(&key));

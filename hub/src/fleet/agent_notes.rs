@@ -45,15 +45,15 @@ impl AgentNote {
 }
 
 /// Writes down what agents show.
-pub struct Agents {
+pub struct AgentNoteController {
     registry: Arc<Registry>,
     fleet: Arc<SharedFleet>,
 }
 
-impl Agents {
+impl AgentNoteController {
     /// One over the fleet's state.
-    pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> Arc<Agents> {
-        Arc::new(Agents { registry, fleet })
+    pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> Arc<AgentNoteController> {
+        Arc::new(AgentNoteController { registry, fleet })
     }
 
     async fn write(&self, name: &str, note: &AgentNote) -> Result<(), Status> {
@@ -74,7 +74,7 @@ impl Agents {
 }
 
 #[async_trait::async_trait]
-impl Controller for Agents {
+impl Controller for AgentNoteController {
     type Key = Key;
 
     fn name(&self) -> &'static str {

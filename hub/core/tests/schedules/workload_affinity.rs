@@ -1,8 +1,8 @@
-//! Groups of workloads that want to be together, or apart.
+//! WorkloadAffinityIndex of workloads that want to be together, or apart.
 
 use karmada_api::binding::{BindingSpec, ResourceBinding};
 use karmada_core::scheduler::filter::Unfit;
-use karmada_core::scheduler::neighbours::Groups;
+use karmada_core::scheduler::workload_affinity::WorkloadAffinityIndex;
 use serde_json::{Value, json};
 
 use crate::recorded::{self, Differences, compare};
@@ -16,8 +16,8 @@ fn version(binding: &ResourceBinding) -> Option<u64> {
 }
 
 /// Of a binding that is known the newer word counts, whoever says it.
-fn groups(case: &Value) -> Groups {
-    let mut groups = Groups::default();
+fn groups(case: &Value) -> WorkloadAffinityIndex {
+    let mut groups = WorkloadAffinityIndex::default();
     let decided = bindings(&case["assigning"]);
     for known in bindings(&case["existing"]) {
         let same =
@@ -62,7 +62,7 @@ fn spec(clusters: &[&str], affinity: &str, apart: &str) -> BindingSpec {
 
 #[test]
 fn nothing_is_kept_of_those_that_went_or_moved() {
-    let mut groups = Groups::default();
+    let mut groups = WorkloadAffinityIndex::default();
     for turn in 0..3 {
         groups.put("n", "a", &spec(&["m1", "m2"], "g", "h"));
         groups.put("n", "b", &spec(&["m2"], "g", "h"));

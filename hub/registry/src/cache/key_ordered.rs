@@ -9,14 +9,14 @@ use std::sync::Arc;
 use karmada_schema::object::{ObjectKey, Stored};
 
 /// A live object, ordered by its key.
-pub(super) struct Placed(pub(super) Arc<Stored>);
+pub(super) struct KeyOrdered(pub(super) Arc<Stored>);
 
 /// What has a key, so that a key alone finds the object.
 pub(super) trait Keyed {
     fn key(&self) -> &ObjectKey;
 }
 
-impl Keyed for Placed {
+impl Keyed for KeyOrdered {
     fn key(&self) -> &ObjectKey {
         &self.0.key
     }
@@ -28,7 +28,7 @@ impl Keyed for ObjectKey {
     }
 }
 
-impl<'a> Borrow<dyn Keyed + 'a> for Placed {
+impl<'a> Borrow<dyn Keyed + 'a> for KeyOrdered {
     fn borrow(&self) -> &(dyn Keyed + 'a) {
         self
     }
@@ -54,22 +54,22 @@ impl PartialEq for dyn Keyed + '_ {
 
 impl Eq for dyn Keyed + '_ {}
 
-impl Ord for Placed {
+impl Ord for KeyOrdered {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.key.cmp(&other.0.key)
     }
 }
 
-impl PartialOrd for Placed {
+impl PartialOrd for KeyOrdered {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Placed {
+impl PartialEq for KeyOrdered {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Placed {}
+impl Eq for KeyOrdered {}

@@ -1,4 +1,4 @@
-//! The door over a registry with a store in memory: what is scaled, and which CronFederatedHPAs pass the fleet's gates.
+//! The client over a registry with a store in memory: what is scaled, and which CronFederatedHPAs pass the fleet's gates.
 
 use karmada_api::validation::taint_policy::NoExecute;
 use karmada_registry::admission::Admission;
@@ -9,7 +9,7 @@ use crate::fleet::KarmadaPolicies;
 use crate::registry_in_memory::{RegistryInMemory, standing_clock};
 
 struct Rig {
-    door: RegistryApi,
+    api: RegistryApi,
     _stop: DropGuard,
 }
 
@@ -18,17 +18,17 @@ impl Rig {
         let gates: Vec<Box<dyn Admission>> =
             vec![Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused })];
         let RegistryInMemory { registry, stop, .. } = RegistryInMemory::start(gates, standing_clock()).await;
-        Rig { door: RegistryApi::new(Arc::new(registry), "scaler", Arc::default()), _stop: stop.drop_guard() }
+        Rig { api: RegistryApi::new(Arc::new(registry), "scaler", Arc::default()), _stop: stop.drop_guard() }
     }
 
     fn kind(&self, api_version: &str, kind: &str) -> Resource {
-        self.door.resource_of(api_version, kind).unwrap()
+        self.api.resource_of(api_version, kind).unwrap()
     }
 
     async fn create(&self, object: Value) -> Result<Arc<Object>, ApiError> {
         let text = |field: &str| object[field].as_str().unwrap().to_owned();
         let kind = self.kind(&text("apiVersion"), &text("kind"));
-        self.door.create(&kind, object).await
+        self.api.create(&kind, object).await
     }
 }
 
@@ -49,7 +49,7 @@ async fn a_scale_sets_replicas_and_changes_nothing_else() {
     let rig = Rig::start().await;
     let made = rig.create(deployment()).await.unwrap();
     let kind = rig.kind("apps/v1", "Deployment");
-    let scaled = rig.door.scale(&kind, &at("web"), 7).await.unwrap();
+    let scaled = rig.api.scale(&kind, &at("web"), 7).await.unwrap();
     assert_eq!((made.generation, scaled.generation), (1, 2));
     let (before, mut after) = (made.value().unwrap(), scaled.value().unwrap());
     let managers = after["metadata"]["managedFields"].as_array().unwrap();
@@ -58,9 +58,9 @@ async fn a_scale_sets_replicas_and_changes_nothing_else() {
     let mut rest = before["spec"].clone();
     rest["replicas"].take();
     assert_eq!(after["spec"], rest);
-    let again = rig.door.scale(&kind, &at("web"), 7).await.unwrap();
+    let again = rig.api.scale(&kind, &at("web"), 7).await.unwrap();
     assert_eq!(again.revision, scaled.revision, "no change, no write");
-    assert!(matches!(rig.door.scale(&kind, &at("web"), -1).await, Err(ApiError::Invalid(_))));
+    assert!(matches!(rig.api.scale(&kind, &at("web"), -1).await, Err(ApiError::Invalid(_))));
 }
 
 #[tokio::test]
@@ -68,12 +68,12 @@ async fn what_is_not_there_or_has_no_scale_is_not_found() {
     let rig = Rig::start().await;
     let not_found = |words: &str| ApiError::NotFound(words.to_owned());
     let kind = rig.kind("apps/v1", "Deployment");
-    let missing = rig.door.scale(&kind, &at("web"), 7).await.unwrap_err();
+    let missing = rig.api.scale(&kind, &at("web"), 7).await.unwrap_err();
     assert_eq!(missing, not_found("deployments.apps \"web\" not found"));
     let map =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "shop"}});
     rig.create(map).await.unwrap();
-    let none = rig.door.scale(&rig.kind("v1", "ConfigMap"), &at("web"), 7).await.unwrap_err();
+    let none = rig.api.scale(&rig.kind("v1", "ConfigMap"), &at("web"), 7).await.unwrap_err();
     assert_eq!(none, not_found("the server could not find the requested resource"));
 }
 

@@ -4,16 +4,16 @@
 
 /// What an agent was told last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grades {
+pub(super) struct ToldResourceModels {
     digest: u64,
     /// In the session that stands.
     now: bool,
 }
 
-impl Grades {
+impl ToldResourceModels {
     /// It was told these.
-    pub(super) fn told(digest: u64) -> Grades {
-        Grades { digest, now: true }
+    pub(super) fn told(digest: u64) -> ToldResourceModels {
+        ToldResourceModels { digest, now: true }
     }
 
     /// Its session ended. It may come back as another process, which counts by the standard again.
@@ -22,7 +22,7 @@ impl Grades {
     }
 
     /// Whether an agent that was `told` these is to be told that it counts by `wanted`.
-    pub(super) fn differ(told: Option<Grades>, wanted: u64, standard: u64) -> bool {
+    pub(super) fn differ(told: Option<ToldResourceModels>, wanted: u64, standard: u64) -> bool {
         match told {
             Some(told) if told.now => told.digest != wanted,
             Some(told) => wanted != standard || told.digest != standard,
@@ -39,15 +39,15 @@ mod tests {
     fn an_agent_is_told_what_it_does_not_count_by() {
         const STANDARD: u64 = 1;
         const OWN: u64 = 2;
-        let differ = |told, wanted| Grades::differ(told, wanted, STANDARD);
+        let differ = |told, wanted| ToldResourceModels::differ(told, wanted, STANDARD);
         assert!(!differ(None, STANDARD), "it begins with these");
         assert!(differ(None, OWN) && differ(None, 3));
-        let mut told = Grades::told(OWN);
+        let mut told = ToldResourceModels::told(OWN);
         assert!(!differ(Some(told), OWN) && differ(Some(told), STANDARD));
         told.left();
         assert!(differ(Some(told), OWN), "it may have begun anew");
         assert!(differ(Some(told), STANDARD), "or not");
-        let mut told = Grades::told(STANDARD);
+        let mut told = ToldResourceModels::told(STANDARD);
         told.left();
         assert!(!differ(Some(told), STANDARD));
     }

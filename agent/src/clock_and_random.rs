@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// A wall clock and a die.
+/// A wall clock and a random source.
 #[derive(Clone)]
 pub struct Sources {
     wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,

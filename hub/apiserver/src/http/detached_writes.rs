@@ -13,22 +13,22 @@ use std::time::Duration;
 use http::Method;
 use tokio::sync::oneshot;
 
-/// Work that runs by itself.
-pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// WriteTask that runs by itself.
+pub type WriteTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Who runs the work on writes: put into the request's extensions by the listener, which knows on which threads it holds up nobody and waits
 /// for it when it ends.
 #[derive(Clone)]
-pub struct Workers(Arc<dyn Fn(Work) + Send + Sync>);
+pub struct WriteExecutor(Arc<dyn Fn(WriteTask) + Send + Sync>);
 
-impl Workers {
+impl WriteExecutor {
     /// Those to whom `run` hands work; it must not wait for it.
-    pub fn new(run: impl Fn(Work) + Send + Sync + 'static) -> Workers {
-        Workers(Arc::new(run))
+    pub fn new(run: impl Fn(WriteTask) + Send + Sync + 'static) -> WriteExecutor {
+        WriteExecutor(Arc::new(run))
     }
 
     /// Carries on to the end, and answers where that comes before the caller's patience ends.
-    pub(super) async fn to_the_end<T: Send + 'static>(
+    pub(super) async fn run_detached<T: Send + 'static>(
         &self,
         patience: Option<Duration>,
         work: impl Future<Output = T> + Send + 'static,
@@ -43,10 +43,10 @@ impl Workers {
     }
 }
 
-impl Default for Workers {
+impl Default for WriteExecutor {
     /// The runtime's own.
     fn default() -> Self {
-        Workers::new(|work| drop(tokio::spawn(work)))
+        WriteExecutor::new(|work| drop(tokio::spawn(work)))
     }
 }
 

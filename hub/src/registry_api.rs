@@ -1,4 +1,4 @@
-//! The controllers' door to the API, over the registry: the same admission and concurrency as anybody's, without HTTP.
+//! The controllers' API client over the registry: the same admission and concurrency as for users, without HTTP.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct RegistryApi {
 }
 
 impl RegistryApi {
-    /// A door for one component, under its own name; its queues are entered in `workqueues`.
+    /// A client for one component, under its own name; its queues are entered in `workqueues`.
     pub fn new(registry: Arc<Registry>, component: &str, workqueues: Arc<Workqueues>) -> Self {
         let user = User {
             name: component.to_owned(),

@@ -1,4 +1,4 @@
-//! `karmadactl release`: a person's word that a site tries again what it has put aside. In: a Work and its cluster. Out: the
+//! `karmadactl retry`: a person has a site try again what it has put aside. In: a Work and its cluster. Out: the
 //! annotation `edge.karmada.io/retry` on the Work, with the present time.
 //!
 //! A site leaves a Work alone after its agent ended twice while it worked on nothing else. A newer body ends that by itself; the same
@@ -14,7 +14,7 @@ use crate::access::Access;
 use crate::connection::Connection;
 use crate::{output, site};
 
-/// Flags of `release`.
+/// Flags of `retry`.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The Work's name, as `karmadactl get works` shows it.
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_release_is_another_word() {
+    fn each_retry_is_another_one() {
         assert_eq!(path("a", "w"), "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-a/works/w");
         let at = |second| patch(Timestamp::from_second(second).unwrap());
         assert_eq!(
