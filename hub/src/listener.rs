@@ -32,7 +32,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use karmada_apiserver::audit::PeerAddress;
-use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate, Workers};
+use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate, WriteExecutor};
 use karmada_certs::PeerIdentity;
 use karmada_gateway::Gateway;
 use karmada_proto::pulse::Pulse;
@@ -338,9 +338,9 @@ struct Streams {
 
 impl Streams {
     /// Those who work on what this connection asks to be written, also when it is gone.
-    fn workers(&self) -> Workers {
+    fn workers(&self) -> WriteExecutor {
         let streams = self.clone();
-        Workers::new(move |work| streams.execute(work))
+        WriteExecutor::new(move |work| streams.execute(work))
     }
 }
 

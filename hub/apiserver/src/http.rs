@@ -59,7 +59,7 @@ use crate::openapi::Published;
 use crate::request_metrics::{Labels, RequestMetrics};
 pub use body::MAX_BODY;
 pub use body::Received;
-pub use detached_writes::{Work, Workers};
+pub use detached_writes::{WriteExecutor, WriteTask};
 pub use health::STORE as STORE_CHECK;
 pub use heavy::{HeavyRequest, HeavyRequests};
 
@@ -226,7 +226,7 @@ impl ApiServer {
             return self.work_on(parts, body).await;
         }
         let (headers, patience) = (parts.headers.clone(), paths::patience_of(&target, &parts));
-        let workers = parts.extensions.get::<Workers>().cloned().unwrap_or_default();
+        let workers = parts.extensions.get::<WriteExecutor>().cloned().unwrap_or_default();
         let work = async move { self.work_on(parts, body).await };
         match workers.run_detached(patience, work).await {
             Ok(response) => response,

@@ -286,7 +286,7 @@ impl Generation {
             Ok(Read::Value(value, is_old)) => {
                 ReadAttempt::Value(Decrypted { value: value.into(), is_stale: is_old || !is_first })
             }
-            Ok(Read::NeedsKms(sealed)) => ReadAttempt::NeedsKms(service.clone(), sealed, is_first),
+            Ok(Read::Asks(sealed)) => ReadAttempt::NeedsKms(service.clone(), sealed, is_first),
             Err(_) => ReadAttempt::Refused(format!("what kms provider {name:?} decrypts does not open it")),
         }
     }

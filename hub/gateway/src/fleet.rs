@@ -427,13 +427,13 @@ impl<D: Clone> Fleet<D> {
     /// Whether the agent is to be told that it counts by `wanted`, where agents begin with `standard`; both are digests.
     pub fn counts_otherwise(&self, cluster: &str, wanted: u64, standard: u64) -> bool {
         let grades = self.links.get(cluster).and_then(|link| link.grades);
-        Grades::differ(grades, wanted, standard)
+        ToldResourceModels::differ(grades, wanted, standard)
     }
 
     /// The agent was told to count by grades of this digest.
     pub fn told_resource_models(&mut self, cluster: &str, digest: u64) {
         if let Some(link) = self.links.get_mut(cluster) {
-            link.grades = Some(Grades::told(digest));
+            link.grades = Some(ToldResourceModels::told(digest));
         }
     }
 

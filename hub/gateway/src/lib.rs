@@ -43,10 +43,10 @@ mod testing;
 mod work_body;
 
 pub use ask_agent::AskError;
-pub use clock_and_random::Sources;
 pub use gateway::Gateway;
 pub use open_tunnel::{OpenTunnel, TunnelError, TunnelGuard};
 pub use options::Options;
 pub use ports::Ports;
 pub use shared_fleet::SharedFleet;
+pub use sources::Sources;
 pub use work_body::body_hash;

@@ -14,12 +14,14 @@ use karmada_proto::v1::{CloseCode, Hello, RetryClass};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::clock_and_random::Sources;
-use crate::fleet::{ClusterLink, Entry, Fleet, Heard, Hold, Looks, Newcomer, Progress, StatusVerdict, Wake};
+use crate::fleet::{
+    ClusterLink, Entry, Fleet, Heard, Hold, Newcomer, Progress, StatusVerdict, Wake, WorkProgressCache,
+};
 use crate::ports::Batch;
 use crate::session::Control;
 use crate::session_admission::close;
 use crate::session_handle::SessionHandle;
+use crate::sources::Sources;
 
 /// The longest version of an agent that is kept.
 const VERSION: usize = 64;
@@ -207,12 +209,12 @@ impl SharedFleet {
     }
 
     /// What was found of the cluster's Works when somebody looked last, to be given back.
-    pub fn take_looks(&self, cluster: &str) -> Looks {
+    pub fn take_looks(&self, cluster: &str) -> WorkProgressCache {
         self.fleet.lock().take_looks(cluster)
     }
 
     /// Keeps what was found of the cluster's Works.
-    pub fn keep_looks(&self, cluster: &str, looks: Looks) {
+    pub fn keep_looks(&self, cluster: &str, looks: WorkProgressCache) {
         self.fleet.lock().keep_looks(cluster, looks);
     }
 

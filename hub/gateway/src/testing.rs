@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use karmada_certs::{Authority, CertificateRequest, ClientKey, PeerIdentity, agent_subject};
 use tokio::time::Instant;
 
-use crate::clock_and_random::Sources;
+use crate::sources::Sources;
 
 /// When the wall clock of tests begins.
 pub(crate) fn beginning() -> Timestamp {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_schema::object::{ObjectKey, Stored, encode, meta};
@@ -133,10 +133,10 @@ impl Registry {
         options: &DeleteOptions,
         orphaning: Option<Orphaning>,
     ) -> Marked {
-        if definition.row.known == Known::Namespace {
+        if definition.row.known == BuiltinKind::Namespace {
             return self.mark_namespace(object, orphaning);
         }
-        let is_pod = definition.row.known == Known::Pod;
+        let is_pod = definition.row.known == BuiltinKind::Pod;
         if is_pod && let Some(done) = self.mark_pod(definition, &mut object, options, orphaning) {
             return Marked { object, then: done };
         }
@@ -296,7 +296,7 @@ fn check_preconditions(
     preconditions: Option<&Preconditions>,
 ) -> Result<(), Status> {
     let Some(wanted) = preconditions else { return Ok(()) };
-    let is_namespace = definition.row.known == Known::Namespace;
+    let is_namespace = definition.row.known == BuiltinKind::Namespace;
     if let Some(uid) = wanted.uid.as_deref().filter(|uid| is_namespace && *uid != live.uid()) {
         // Namespaces have a delete of their own, and words of their own.
         let why =

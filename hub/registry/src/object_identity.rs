@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{Cause, Status};
 use karmada_kinds::strategy;
@@ -74,11 +74,11 @@ pub(super) fn name_of_new(served: &Served, definition: &ResourceDefinition, obje
     let seed = served.new_uid();
     if !generate.is_empty() {
         let name = generated_name(&generate, &seed);
-        if definition.row.known == Known::Namespace {
+        if definition.row.known == BuiltinKind::Namespace {
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
         }
         meta::of(object).insert("name".into(), json!(name));
-    } else if definition.row.known == Known::LimitRange {
+    } else if definition.row.known == BuiltinKind::LimitRange {
         meta::of(object).insert("name".into(), json!(seed));
     }
 }

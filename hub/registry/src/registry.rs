@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::{Catalogue, ResourceDefinition};
 use karmada_definitions::status::Status;
 use karmada_schema::object::{ObjectKey, Stored};
@@ -101,7 +101,7 @@ impl Registry {
         definition: &ResourceDefinition,
         key: &ObjectKey,
     ) -> Option<(tokio::sync::MutexGuard<'_, ()>, services::Allocator)> {
-        if definition.row.known != Known::Service {
+        if definition.row.known != BuiltinKind::Service {
             return None;
         }
         let guard = self.services.lock().await;

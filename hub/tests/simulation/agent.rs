@@ -17,7 +17,7 @@ use karmada_agent::reconcile::{agent_objects::Own, engine};
 use karmada_agent::session::Phase;
 use karmada_agent::shared::Shared;
 use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
-use karmada_agent::{LinkView, Sources, summary};
+use karmada_agent::{LinkView, Sources, cluster_status};
 use karmada_interpreter::Native;
 use karmada_lua::Customized;
 use parking_lot::Mutex;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::assumptions::Taken;
-use karmada_core::scheduler::neighbours::Neighbours;
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{Input, Outcome, schedule};
 use tests::rows::{Goal, Rows};
 
@@ -37,7 +37,7 @@ fn decide(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> usize {
         binding,
         clusters,
         scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
-        neighbours: Neighbours::default(),
+        neighbours: AllowedClusters::default(),
         taken: Taken::new(),
         exact: Default::default(),
     };

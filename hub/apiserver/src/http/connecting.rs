@@ -13,7 +13,7 @@ use super::answer_body::Body;
 use super::body::Received;
 use super::objects::namespace_of;
 use super::target::{Target, Wanted};
-use super::{ApiServer, Call, fits, resources, subresources};
+use super::{ApiServer, Call, request_checks, resources, subresources};
 use crate::connect::{Connect, Connection};
 
 impl ApiServer {
@@ -41,7 +41,7 @@ impl ApiServer {
         resources::check_scope(definition, wanted)?;
         let part = definition.subresource(&wanted.subresource).ok_or_else(Status::no_resource)?;
         subresources::verb(call, part)?;
-        request_checks::is_placed(wanted)?;
+        request_checks::require_namespace(wanted)?;
         self.admit_connection(call, definition, wanted).await?;
         let namespace = namespace_of(definition, wanted);
         let asked =

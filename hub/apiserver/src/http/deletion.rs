@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{SCHEME, Status};
 use karmada_registry::{DeleteOptions, Deleted};
@@ -77,7 +77,7 @@ const JOB_PODS_STAY: &str = "child pods are preserved by default when jobs are d
 
 /// Who deletes a Job and does not say what becomes of its Pods is told.
 fn warn_of_pods(call: &Call<'_>, definition: &ResourceDefinition, options: &DeleteOptions) {
-    let is_job = definition.row.known == Known::Job;
+    let is_job = definition.row.known == BuiltinKind::Job;
     if is_job && options.propagation_policy.is_none() && options.orphan_dependents.is_none() {
         call.warnings.add(JOB_PODS_STAY.to_owned());
     }

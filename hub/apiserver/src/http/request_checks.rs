@@ -10,7 +10,7 @@ use super::target::Wanted;
 use super::{Call, body};
 
 /// Refuses to look for one object in every namespace.
-pub(super) fn is_placed(wanted: &Wanted) -> Result<(), Status> {
+pub(super) fn require_namespace(wanted: &Wanted) -> Result<(), Status> {
     match wanted.unnamed && !wanted.name.is_empty() {
         true => Err(Status::bad_request("Namespace parameter required.")),
         false => Ok(()),
@@ -18,7 +18,11 @@ pub(super) fn is_placed(wanted: &Wanted) -> Result<(), Status> {
 }
 
 /// The same of an update, whose object has a name or is told so first.
-pub(super) fn is_placed_update(call: &Call<'_>, wanted: &Wanted, bytes: &Bytes) -> Result<(), Status> {
+pub(super) fn require_namespace_of_update(
+    call: &Call<'_>,
+    wanted: &Wanted,
+    bytes: &Bytes,
+) -> Result<(), Status> {
     if !wanted.unnamed {
         return Ok(());
     }
@@ -26,7 +30,7 @@ pub(super) fn is_placed_update(call: &Call<'_>, wanted: &Wanted, bytes: &Bytes) 
     if meta::name(&value).is_empty() {
         return Err(Status::nameless(&wanted.name));
     }
-    is_placed(wanted)
+    require_namespace(wanted)
 }
 
 /// Refuses what the kind's Go type cannot hold.

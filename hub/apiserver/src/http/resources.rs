@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::strategy;
@@ -19,7 +19,7 @@ use super::objects::{names_its_type, namespace_of, object_in};
 use super::resource_call::ResourceCall;
 use super::table::Include;
 use super::target::Wanted;
-use super::{ApiServer, Call, discovery, fits, options};
+use super::{ApiServer, Call, discovery, options, request_checks};
 
 impl ApiServer {
     /// Any request on a resource.
@@ -52,7 +52,7 @@ impl ApiServer {
             return Err(Status::method_not_allowed());
         }
         if verb != "update" {
-            request_checks::is_placed(wanted)?;
+            request_checks::require_namespace(wanted)?;
         }
         definition.row.deprecation.into_iter().for_each(|text| call.warnings.add(text.to_owned()));
         if matches!(verb, "get" | "delete" | "patch") {
@@ -100,7 +100,7 @@ impl ApiServer {
         let ResourceCall { call, definition, wanted, format } = of;
         let bytes = body::read(body).await?;
         match verb {
-            "create" if definition.row.known == Known::Binding => {
+            "create" if definition.row.known == BuiltinKind::Binding => {
                 let mut binding = object_in(call, definition, &bytes)?;
                 request_checks::fits(&mut binding, "Binding", "")?;
                 let options = self.write_options(call, "", &Bytes::new())?;
@@ -113,7 +113,7 @@ impl ApiServer {
             }
             "create" => self.create(of, &bytes).await,
             "update" => {
-                request_checks::is_placed_update(call, wanted, &bytes)?;
+                request_checks::require_namespace_of_update(call, wanted, &bytes)?;
                 let value = object_in(call, definition, &bytes)?;
                 names_its_type(definition, &value, &bytes)?;
                 let options = self.write_options(call, "", &bytes)?;
@@ -220,7 +220,7 @@ fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only. What is judged as
 /// something in a namespace is in it: of namespaces, that is the one of the path alone.
 pub(super) fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
-    let is_namespace = definition.row.known == Known::Namespace && wanted.namespace == wanted.name;
+    let is_namespace = definition.row.known == BuiltinKind::Namespace && wanted.namespace == wanted.name;
     let in_namespace = !wanted.namespace.is_empty() || wanted.unnamed;
     let fits = match (definition.namespaced, in_namespace) {
         (true, true) => true,

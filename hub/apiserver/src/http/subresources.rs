@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::{ResourceDefinition, Subresource};
 use karmada_definitions::status::Status;
 use karmada_kinds::{FieldManager, conversion, scale};
@@ -15,7 +15,7 @@ use super::body::Received;
 use super::negotiation::{AnswerFormat, Shape};
 use super::objects::namespace_of;
 use super::patching::{self, Patch};
-use super::request_checks::{fits, is_placed, is_placed_update};
+use super::request_checks::{fits, require_namespace, require_namespace_of_update};
 use super::resource_call::ResourceCall;
 use super::target::Wanted;
 use super::{ApiServer, Call, body, respond};
@@ -33,11 +33,11 @@ impl ApiServer {
             return Err(Status::no_resource());
         }
         if verb != "update" {
-            is_placed(wanted)?;
+            require_namespace(wanted)?;
         }
         let bytes = body::read(body).await?;
         if verb == "update" {
-            is_placed_update(call, wanted, &bytes)?;
+            require_namespace_of_update(call, wanted, &bytes)?;
         }
         match (&*wanted.subresource, verb) {
             ("scale", _) => self.scale(of, &bytes).await,
@@ -192,7 +192,7 @@ impl ApiServer {
         let object = object.value();
         let name = meta::name(&object).to_owned();
         let scheduled = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-        if definition.row.known == Known::Pod && &*wanted.subresource == "log" {
+        if definition.row.known == BuiltinKind::Pod && &*wanted.subresource == "log" {
             contained(&object, call.query.get("container"))?;
             if !scheduled {
                 let mut response = respond::text("");
@@ -202,7 +202,7 @@ impl ApiServer {
                 return Ok(response);
             }
         }
-        if definition.row.known == Known::Pod
+        if definition.row.known == BuiltinKind::Pod
             && !scheduled
             && matches!(&*wanted.subresource, "exec" | "attach" | "portforward")
         {

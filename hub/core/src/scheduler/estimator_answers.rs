@@ -10,7 +10,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::policy::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType};
 
 use super::trigger::{self, Trigger};
-use super::{Input, attempts};
+use super::{Input, cluster_affinities};
 
 /// Replicas that have room, by cluster, where its agent said so.
 pub type Exact = BTreeMap<String, i64>;

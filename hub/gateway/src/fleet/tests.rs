@@ -68,7 +68,7 @@ fn how_a_link_stands_and_who_is_woken() {
     assert_eq!(fleet.link("north", at(40)).state, Lost, "nobody came since the hub listens");
     let rows: &[Row] = &[
         (10, Enters(1), Offline, None, &[]),
-        (10, Stands(1), Connected, Some(10), &[Contact, Agent, Grades, Link]),
+        (10, Stands(1), Connected, Some(10), &[Contact, Agent, ResourceModels, Link]),
         (20, IsLate(1), Late, Some(20), &[Link]),
         (30, Stands(1), Connected, Some(30), &[Link]),
         (40, IsLate(1), Late, Some(40), &[Link]),
@@ -78,11 +78,11 @@ fn how_a_link_stands_and_who_is_woken() {
         (70, Enters(2), Offline, Some(40), &[]),
         (70, Leaves(2), Offline, Some(40), &[Link]),
         (80, Enters(3), Lost, Some(40), &[]),
-        (80, Stands(3), Connected, Some(80), &[Contact, Agent, Grades, Link]),
+        (80, Stands(3), Connected, Some(80), &[Contact, Agent, ResourceModels, Link]),
         (90, Enters(4), Connected, Some(90), &[]),
         (90, Stands(3), Connected, Some(90), &[]),
         (90, Leaves(3), Connected, Some(90), &[]),
-        (91, Stands(4), Connected, Some(91), &[Agent, Grades, Link]),
+        (91, Stands(4), Connected, Some(91), &[Agent, ResourceModels, Link]),
         (92, Renews(3), Connected, Some(92), &[]),
         (92, Renews(4), Connected, Some(92), &[Agent, Link]),
         (93, Enters(3), Connected, Some(93), &[]),
@@ -90,7 +90,7 @@ fn how_a_link_stands_and_who_is_woken() {
         (95, Leaves(5), Offline, Some(95), &[Contact, Link]),
         (134, Joins, Offline, None, &[Contact, Link]),
         (135, Enters(6), Offline, None, &[]),
-        (135, Stands(6), Connected, Some(135), &[Contact, Agent, Grades, Link]),
+        (135, Stands(6), Connected, Some(135), &[Contact, Agent, ResourceModels, Link]),
         (140, Goes, Connected, Some(140), &[]),
         (141, Leaves(6), Lost, None, &[Contact, Link]),
     ];

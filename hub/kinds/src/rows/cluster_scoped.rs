@@ -2,7 +2,7 @@
 
 use karmada_definitions::crd;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
-use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Known, Rules};
+use karmada_definitions::kind_row::{ACTED_ON, BuiltinKind, Generation, KindRow, Rules};
 use karmada_schema::metadata::NameRule;
 
 use super::Group;
@@ -119,7 +119,7 @@ const REGISTRATION: &[KindRow] = &[KindRow {
 
 const CERTIFICATES: &[KindRow] = &[KindRow {
     kind: "CertificateSigningRequest",
-    known: Known::CertificateRequest,
+    known: BuiltinKind::CertificateRequest,
     name: NameRule::Any,
     metadata_checks: &[New, Changed],
     rules: Rules::Facts(facts::CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST),
@@ -156,7 +156,7 @@ const FLOW_CONTROL: &[KindRow] = &[
 
 const SCHEDULING: &[KindRow] = &[KindRow {
     kind: "PriorityClass",
-    known: Known::PriorityClass,
+    known: BuiltinKind::PriorityClass,
     rules: Rules::Facts(facts::SCHEDULING_V1_PRIORITY_CLASS),
     // Only a create counts.
     generation: Some(Generation { changes: false, ..Generation::USUAL }),

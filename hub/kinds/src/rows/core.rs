@@ -2,7 +2,7 @@
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
-use karmada_definitions::kind_row::{Known, Rules};
+use karmada_definitions::kind_row::{BuiltinKind, Rules};
 use karmada_schema::metadata::NameRule;
 use karmada_schema::path::Path;
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::{dropped, field_selector, pod_status, volume_status};
 pub(super) const GROUPS: &[Group] = &[("", CORE)];
 
 const CORE: &[KindRow] = &[
-    KindRow { kind: "Binding", known: Known::Binding, ..KindRow::GO },
+    KindRow { kind: "Binding", known: BuiltinKind::Binding, ..KindRow::GO },
     KindRow {
         kind: "ComponentStatus",
         deprecation: Some("v1 ComponentStatus is deprecated in v1.19+"),
@@ -48,14 +48,14 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "LimitRange",
-        known: Known::LimitRange,
+        known: BuiltinKind::LimitRange,
         metadata_checks: &[New],
         creates_on_update: true,
         ..KindRow::GO.with(Rules::Object(quota::limit_range), name_and_created)
     },
     KindRow {
         kind: "Namespace",
-        known: Known::Namespace,
+        known: BuiltinKind::Namespace,
         name: NameRule::Label,
         metadata_checks: &[New, Changed],
         parts: &[("status", |new, _, errors| statuses::namespace(new, errors))],
@@ -92,7 +92,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "PersistentVolumeClaim",
-        known: Known::VolumeClaim,
+        known: BuiltinKind::VolumeClaim,
         metadata_checks: &[Changed, New],
         parts: &[("status", |new, _, errors| statuses::claim(new, errors))],
         warn: |new, _, out| warnings::claim(new, out),
@@ -104,7 +104,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "Pod",
-        known: Known::Pod,
+        known: BuiltinKind::Pod,
         metadata_checks: &[Changed, New],
         parts: &[
             ("binding", |_, _, _| {}),
@@ -165,7 +165,7 @@ const CORE: &[KindRow] = &[
     },
     KindRow {
         kind: "Service",
-        known: Known::Service,
+        known: BuiltinKind::Service,
         name: NameRule::Label,
         parts: &[("status", statuses::balancer)],
         warn: |new, _, out| warnings::service(new, out),

@@ -1,7 +1,7 @@
 //! Rows of storage and of devices.
 
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
-use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Known, Rules};
+use karmada_definitions::kind_row::{ACTED_ON, BuiltinKind, Generation, KindRow, Rules};
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
@@ -77,7 +77,7 @@ const RESOURCE: &[KindRow] = &[
     },
     KindRow {
         kind: "ResourceClaim",
-        known: Known::ResourceClaim,
+        known: BuiltinKind::ResourceClaim,
         parts: &[("status", devices::claim_status)],
         ..OF_STORAGE.with(
             Rules::Compiling(|new, old, compiling, errors| {
@@ -88,7 +88,7 @@ const RESOURCE: &[KindRow] = &[
     },
     KindRow {
         kind: "ResourceClaimTemplate",
-        known: Known::ResourceClaimTemplate,
+        known: BuiltinKind::ResourceClaimTemplate,
         ..OF_STORAGE.with(
             Rules::Compiling(|new, old, compiling, errors| {
                 devices::resource_claim_template(new, old, compiling, errors);

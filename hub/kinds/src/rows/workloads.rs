@@ -2,7 +2,7 @@
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
-use karmada_definitions::kind_row::{Generation, Known, Rules};
+use karmada_definitions::kind_row::{BuiltinKind, Generation, Rules};
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
@@ -74,7 +74,7 @@ const BATCH: &[KindRow] = &[
     KindRow {
         kind: "Job",
         pod_template: Some("/spec/template"),
-        known: Known::Job,
+        known: BuiltinKind::Job,
         metadata_checks: &[New, Changed],
         warn: warnings::named_workload,
         settle: dropped::template,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::status::Status;
 use serde_json::Value;
 
@@ -75,7 +75,7 @@ impl CertificateRequests {
 impl Admission for CertificateRequests {
     fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let definition = request.definition;
-        if definition.row.known != Known::CertificateRequest {
+        if definition.row.known != BuiltinKind::CertificateRequest {
             return Ok(());
         }
         match (request.operation, request.subresource, request.old) {

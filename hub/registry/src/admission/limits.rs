@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_api::quota::{self, Amounts};
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_quantity::Quantity;
@@ -87,8 +87,10 @@ fn judged(request: &AdmissionRequest<'_>) -> Option<Judged> {
     }
     match (definition.row.known, request.operation, request.subresource) {
         // A Pod grows by a way of its own alone.
-        (Known::Pod, Operation::Create, "") | (Known::Pod, Operation::Update, "resize") => Some(Judged::Pod),
-        (Known::VolumeClaim, Operation::Create | Operation::Update, "") => Some(Judged::Claim),
+        (BuiltinKind::Pod, Operation::Create, "") | (BuiltinKind::Pod, Operation::Update, "resize") => {
+            Some(Judged::Pod)
+        }
+        (BuiltinKind::VolumeClaim, Operation::Create | Operation::Update, "") => Some(Judged::Claim),
         _ => None,
     }
 }

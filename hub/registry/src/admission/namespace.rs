@@ -1,7 +1,7 @@
 //! Namespace life cycle: nothing is created in a namespace that is not there or on its way out, and the namespaces that
 //! everything stands on cannot be deleted (kube-apiserver's NamespaceLifecycle).
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Details, Status};
 use karmada_schema::object::ObjectKey;
@@ -19,7 +19,7 @@ pub struct NamespaceLifecycle;
 impl Admission for NamespaceLifecycle {
     fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let definition = request.definition;
-        let is_namespace = definition.row.known == Known::Namespace;
+        let is_namespace = definition.row.known == BuiltinKind::Namespace;
         if is_namespace && request.operation == Operation::Delete && IMMORTAL.contains(&&*request.key.name) {
             return Err(Status::forbidden(
                 definition,

@@ -43,8 +43,10 @@ pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
     }
     let definition = request.definition;
     match definition.row.known {
-        kind_row::Known::Namespace if request.subresource.is_empty() => namespaces::admit(served, request),
-        kind_row::Known::Pod if !HARMLESS.contains(&request.subresource) => pod(served, request),
+        kind_row::BuiltinKind::Namespace if request.subresource.is_empty() => {
+            namespaces::admit(served, request)
+        }
+        kind_row::BuiltinKind::Pod if !HARMLESS.contains(&request.subresource) => pod(served, request),
         _ if request.subresource.is_empty() => {
             if let Some(path) = definition.row.pod_template {
                 template(served, request, path);

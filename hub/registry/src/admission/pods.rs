@@ -2,7 +2,7 @@
 //! costs (`Priority`, `DefaultTolerationSeconds`, `RuntimeClass`); that one PriorityClass at most is the default; and which claims
 //! may grow.
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::object::ObjectKey;
@@ -20,7 +20,7 @@ pub struct PodDefaults;
 
 impl Admission for PodDefaults {
     fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        let class = request.definition.row.known == Known::PriorityClass;
+        let class = request.definition.row.known == BuiltinKind::PriorityClass;
         if request.operation == Operation::Delete && class && system_class(&request.key.name).is_some() {
             return Err(refused(request, "this is a system priority class and cannot be deleted"));
         }
@@ -28,12 +28,12 @@ impl Admission for PodDefaults {
             return Ok(());
         }
         match request.definition.row.known {
-            Known::Pod => {
+            BuiltinKind::Pod => {
                 priority(served, request)?;
                 patience(request.object);
                 if request.old.is_none() { runtime(served, request) } else { Ok(()) }
             }
-            Known::PriorityClass => one_default(served, request),
+            BuiltinKind::PriorityClass => one_default(served, request),
             _ => Ok(()),
         }
     }
@@ -235,9 +235,9 @@ pub(crate) fn last_look(served: &Served, request: &AdmissionRequest<'_>) -> Resu
         return Ok(());
     }
     match request.definition.row.known {
-        Known::Pod if request.old.is_none() => known_overhead(served, request),
-        Known::VolumeClaim => may_grow(served, request),
-        Known::ResourceClaim | Known::ResourceClaimTemplate if request.old.is_none() => {
+        BuiltinKind::Pod if request.old.is_none() => known_overhead(served, request),
+        BuiltinKind::VolumeClaim => may_grow(served, request),
+        BuiltinKind::ResourceClaim | BuiltinKind::ResourceClaimTemplate if request.old.is_none() => {
             may_administer(served, request)
         }
         _ => Ok(()),
@@ -263,7 +263,7 @@ fn known_overhead(served: &Served, request: &AdmissionRequest<'_>) -> Result<(),
 /// Whoever looks into devices that others use does so in a namespace that is marked for it.
 fn may_administer(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     const LABEL: &str = "resource.kubernetes.io/admin-access";
-    let path = if request.definition.row.known == Known::ResourceClaim { "spec" } else { "spec.spec" };
+    let path = if request.definition.row.known == BuiltinKind::ResourceClaim { "spec" } else { "spec.spec" };
     let spec = path.split('.').fold(&*request.object, |at, part| &at[part]);
     let requests = spec["devices"]["requests"].as_array().into_iter().flatten();
     let asks = |one: &Value| one["exactly"]["adminAccess"] == true;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_api::quota;
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_schema::object::ObjectKey;
@@ -103,7 +103,7 @@ fn judge(
     }
     for (key, one) in quotas.iter().filter(|(_, one)| quota::covers(one, group, plural, request.object)) {
         let name = one["metadata"]["name"].as_str().unwrap_or_default();
-        let is_pod = definition.row.known == Known::Pod;
+        let is_pod = definition.row.known == BuiltinKind::Pod;
         if let Some(unsaid) = quota::unsaid(one, request.object).filter(|_| is_pod && request.old.is_none()) {
             return Err(refused(format!("failed quota: {name}: must specify {unsaid}")));
         }

@@ -5,7 +5,7 @@
 //! ask for, or does not say that it can do this.
 
 use karmada_api::quota::{Amounts, amounts, usage};
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Status};
 use karmada_quantity::Quantity;
@@ -21,7 +21,7 @@ use crate::served::Served;
 /// 403 where its node cannot take it.
 pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let definition = request.definition;
-    let is_pod = definition.row.known == Known::Pod;
+    let is_pod = definition.row.known == BuiltinKind::Pod;
     let (Some(old), true) = (request.old, is_pod && matches!(request.subresource, "" | "resize")) else {
         return Ok(());
     };

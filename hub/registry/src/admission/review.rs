@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::scale;
@@ -166,7 +166,7 @@ pub(super) fn about(request: &AdmissionRequest<'_>, seen: &ResourceDefinition, u
         out["subResource"] = json!(request.subresource);
         out["requestSubResource"] = json!(request.subresource);
     }
-    let is_namespace = request.definition.row.known == Known::Namespace;
+    let is_namespace = request.definition.row.known == BuiltinKind::Namespace;
     let namespace = if is_namespace { &request.key.name } else { &request.key.namespace };
     if !namespace.is_empty() {
         out["namespace"] = json!(&**namespace);

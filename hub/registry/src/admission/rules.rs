@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_schema::object::ObjectKey;
@@ -155,7 +155,7 @@ impl Matching {
             return Ok(true);
         }
         let definition = request.definition;
-        if definition.row.known == Known::Namespace {
+        if definition.row.known == BuiltinKind::Namespace {
             return Ok(selects(&self.namespaces, request.object));
         }
         if !definition.namespaced {

@@ -4,7 +4,7 @@
 //! In: the creation of a Pod. Out: the Pod with all of that, or a 403 where there is no such account. Off unless it is asked for, as
 //! in Karmada: a hub's Pods run in members, each of which does the same with accounts of its own.
 
-use karmada_definitions::kind_row::Known;
+use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_schema::object::ObjectKey;
@@ -29,7 +29,7 @@ pub struct ServiceAccounts;
 
 impl Admission for ServiceAccounts {
     fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        let is_pod = request.definition.row.known == Known::Pod;
+        let is_pod = request.definition.row.known == BuiltinKind::Pod;
         if !is_pod || request.operation != Operation::Create || !request.subresource.is_empty() {
             return Ok(());
         }
