@@ -19,8 +19,6 @@ const DIFFERENCES: Differences = &[
     (44, BY_THE_REGISTRY),
     (60, BY_THE_SCHEMA),
     (71, TWICE),
-    (72, STATUS),
-    (73, STATUS),
     (74, BY_THE_REGISTRY),
     (82, BY_THE_SCHEMA),
     (95, STATUS),
