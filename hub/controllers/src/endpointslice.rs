@@ -116,15 +116,13 @@ impl EndpointSlices {
             }
         }
         let mut refused = None;
-        let mut written = Vec::new();
-        for slice in plan.update {
-            written.push(self.api().update(&resource, slice).await);
-        }
-        for slice in plan.create {
-            written.push(self.api().create(&resource, slice).await);
-        }
-        for outcome in written {
-            match outcome {
+        let there = plan.update.into_iter().map(|slice| (true, slice));
+        for (is_there, slice) in there.chain(plan.create.into_iter().map(|slice| (false, slice))) {
+            let written = match is_there {
+                true => self.api().update(&resource, slice).await,
+                false => self.api().create(&resource, slice).await,
+            };
+            match written {
                 Ok(_) => {}
                 Err(error @ (ApiError::Invalid(_) | ApiError::Forbidden { .. })) => {
                     refused = refused.or(Some(error));

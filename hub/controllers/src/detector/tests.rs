@@ -54,7 +54,7 @@ async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
     let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("discovery.k8s.io/v1", "EndpointSlice").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "imported-a-web") }).await.unwrap();
-    let stop = tokio_util::sync::CancellationToken::new();
+    let stop = CancellationToken::new();
     let soon = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         stop.cancel();
