@@ -67,7 +67,7 @@ pub fn plan<C: AsRef<Cluster>>(
     let mut wanted = BTreeSet::new();
     for provider in sides.providers.iter().filter(|name| stays(name)) {
         let named = |slice: &str| told::joined(provider, slice, |name| state.contains_key(name));
-        for (slice, name) in told.get(*provider).into_iter().flat_map(|told| told::good(told, &named)) {
+        for (slice, name) in told.get(*provider).into_iter().flat_map(|told| told::good(told, named)) {
             let object = told::object(slice);
             let work_name = names::work_name("EndpointSlice", &slice.name, service.namespace());
             for consumer in sides.consumers.iter().filter(|name| *name != provider && stays(name)) {
