@@ -16,6 +16,7 @@ use karmada_core::detector::{
     self, BindingChange, BindingError, Decision, Parts, Reading, Takeover, activation,
 };
 use karmada_core::feature_gates::Gate;
+use karmada_core::service_import;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -297,9 +298,10 @@ impl Detector {
 }
 
 /// Of kinds that the hub itself needs, nobody wants to hear that they wait for a policy: namespaces go along without one,
-/// and definitions serve the hub first.
+/// and definitions serve the hub first. What is there for who imports a Service follows that one.
 fn waits_unnoticed(object: &Value) -> bool {
     matches!(object::kind(object), "Namespace" | "CustomResourceDefinition")
+        || service_import::is_made_for_importers(object)
 }
 
 #[async_trait::async_trait]

@@ -14,7 +14,7 @@ use karmada_api::strings::{events, labels};
 use karmada_api::work::Work;
 use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, Plan};
-use karmada_core::multi_cluster_service::{API, is_exposed, kept_out};
+use karmada_core::multi_cluster_service::{API, is_exposed, kept_out, told};
 use karmada_core::skip::SkipRules;
 
 use crate::events::{EventType, Reference};
@@ -73,7 +73,7 @@ impl EndpointSliceDispatch {
             if let Some(dispatched) = Dispatched::of(&work) {
                 all.held.insert(dispatched, found);
             } else if let Some(cluster) = names::cluster_of_execution_namespace(&at.namespace)
-                && let Some(told) = dispatch::told(&work)
+                && let Some(told) = told::answer(&work)
             {
                 all.told.insert(cluster.to_owned(), told);
             }

@@ -61,6 +61,21 @@ pub mod kinds {
         must(api, "networking.karmada.io/v1alpha1", "MultiClusterService")
     }
 
+    /// `multicluster.x-k8s.io` ServiceExport.
+    pub fn service_exports(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "multicluster.x-k8s.io/v1alpha1", "ServiceExport")
+    }
+
+    /// `multicluster.x-k8s.io` ServiceImport.
+    pub fn service_imports(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "multicluster.x-k8s.io/v1alpha1", "ServiceImport")
+    }
+
+    /// `discovery.k8s.io` EndpointSlice.
+    pub fn endpoint_slices(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "discovery.k8s.io/v1", "EndpointSlice")
+    }
+
     /// Core Service.
     pub fn services(api: &dyn Api) -> Result<Resource, Error> {
         must(api, "v1", "Service")

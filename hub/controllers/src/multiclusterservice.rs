@@ -27,7 +27,7 @@ use crate::owned_works_index::service_of;
 use crate::port::{Api, ApiError, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::{Put, Shared};
-use crate::typed::Turn;
+use crate::typed::{Turn, Typed};
 
 /// How long to wait for what goes or comes without telling.
 const WAIT: Duration = Duration::from_secs(1);
@@ -46,6 +46,12 @@ fn standing(cluster: &Option<Arc<Cluster>>) -> Option<Result<(), Unfit>> {
     cluster.as_ref().map(|cluster| core::fits(cluster))
 }
 
+/// Whether there is anything to do for a cluster that took part in one way and does in another now. One that is not well any more keeps what it
+/// has, and is given what came meanwhile once it is well.
+fn matters(before: Option<Result<(), Unfit>>, now: Option<Result<(), Unfit>>) -> bool {
+    before != now && !(before == Some(Ok(())) && now == Some(Err(Unfit::NotReady)))
+}
+
 /// Whether a cluster may be among those of a MultiClusterService.
 fn may_mean(service: &MultiClusterService, cluster: &str) -> bool {
     let spec = &service.spec;
@@ -54,16 +60,29 @@ fn may_mean(service: &MultiClusterService, cluster: &str) -> bool {
         .any(|side| side.is_empty() || side.iter().any(|one| one.name == cluster))
 }
 
-/// Wakes the MultiClusterServices that may mean a cluster which came, went, or takes part otherwise now.
+/// Whether what a MultiClusterService dispatches may be called otherwise where a cluster of this name is: one of its providers' names begins it.
+fn may_rename(service: &MultiClusterService, cluster: &str) -> bool {
+    let begins = |provider: &str| cluster.strip_prefix(provider).is_some_and(|rest| rest.starts_with('-'));
+    service.spec.provider_clusters.iter().any(|provider| begins(&provider.name))
+}
+
+/// The MultiClusterServices that are to look at a cluster which came, went, or takes part otherwise now.
+fn woken_by(services: &Typed<MultiClusterService>, turn: &Turn<Cluster>) -> Vec<Key> {
+    if !matters(standing(&turn.before), standing(&turn.now)) {
+        return Vec::new();
+    }
+    let comes_or_goes = turn.before.is_some() != turn.now.is_some();
+    let concerns = |service: &MultiClusterService| {
+        may_mean(service, &turn.key.name) || (comes_or_goes && may_rename(service, &turn.key.name))
+    };
+    let all = services.everywhere().into_iter();
+    all.filter(|(_, service)| concerns(service)).map(|(key, _)| key).collect()
+}
+
+/// Wakes the MultiClusterServices that a cluster concerns.
 pub(crate) fn clusters(shared: &Shared) -> Source<Key> {
     let services = shared.multi_cluster_services.clone();
-    shared.clusters.wakes(move |turn: &Turn<Cluster>| {
-        if standing(&turn.before) == standing(&turn.now) {
-            return Vec::new();
-        }
-        let all = services.everywhere().into_iter();
-        all.filter(|(_, service)| may_mean(service, &turn.key.name)).map(|(key, _)| key).collect()
-    })
+    shared.clusters.wakes(move |turn| woken_by(&services, turn))
 }
 
 /// Wakes the MultiClusterService of a Service that came, changed or went.

@@ -1,4 +1,4 @@
-//! Which Works are of which FederatedResourceQuota or MultiClusterService, by the labels that tell.
+//! Which Works are of which FederatedResourceQuota, MultiClusterService or ServiceExport, by the labels that tell.
 //!
 //! In: changes of Works. Out: for an owner, the keys of its Works. A key may be stale for a moment, and whoever reads it looks the Work up.
 
@@ -38,6 +38,11 @@ pub fn service_of(work: &Object) -> Option<Key> {
     named_by(work, labels::MULTI_CLUSTER_SERVICE_NAMESPACE, labels::MULTI_CLUSTER_SERVICE_NAME)
 }
 
+/// The ServiceExport that a Work asks for.
+pub fn export_of(work: &Object) -> Option<Key> {
+    named_by(work, labels::SLICE_OF_NAMESPACE, labels::SLICE_OF_NAME)
+}
+
 impl State {
     fn forget(&mut self, work: &Key) {
         let Some(owner) = self.owners.remove(work) else { return };
@@ -75,5 +80,12 @@ impl OwnedWorksIndex {
     pub fn of(&self, owner: &Key) -> Vec<Key> {
         let state = self.state.read();
         state.by_owner.get(owner).map(|works| works.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The owners that have a Work of which this holds.
+    pub fn owners_of(&self, is_meant: impl Fn(&Key) -> bool) -> Vec<Key> {
+        let state = self.state.read();
+        let has = |works: &BTreeSet<Key>| works.iter().any(&is_meant);
+        state.by_owner.iter().filter(|(_, works)| has(works)).map(|(owner, _)| owner.clone()).collect()
     }
 }

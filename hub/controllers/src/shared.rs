@@ -75,6 +75,8 @@ pub struct Shared {
     pub quota_works: Arc<OwnedWorksIndex>,
     /// Works by MultiClusterService.
     pub service_works: Arc<OwnedWorksIndex>,
+    /// Works by ServiceExport.
+    pub export_works: Arc<OwnedWorksIndex>,
     /// Bindings by whom they concern.
     pub bindings: Arc<BindingsIndex>,
     /// Templates by the policy that claimed them.
@@ -134,6 +136,7 @@ impl Shared {
             works: Arc::default(),
             quota_works: Arc::new(OwnedWorksIndex::new(owned_works_index::quota_of)),
             service_works: Arc::new(OwnedWorksIndex::new(owned_works_index::service_of)),
+            export_works: Arc::new(OwnedWorksIndex::new(owned_works_index::export_of)),
             bindings: Arc::default(),
             claims: Arc::default(),
             clusters,
@@ -165,11 +168,13 @@ impl Shared {
         feed(kinds::customizations(api)?, Box::new(move |change| customizations.observe(change)));
         let (quotas, quota_works) = (self.quotas.clone(), self.quota_works.clone());
         let (services, service_works) = (self.multi_cluster_services.clone(), self.service_works.clone());
+        let export_works = self.export_works.clone();
         let (safe_deletes, link_policies) = (self.safe_deletes.clone(), self.safe_deletes.policies.clone());
         let observe = move |change: &Change| {
             works.observe(change);
             quota_works.observe(change);
             service_works.observe(change);
+            export_works.observe(change);
             safe_deletes.observe(change);
         };
         feed(kinds::link_policies(api)?, Box::new(move |change| link_policies.observe(change)));
@@ -282,6 +287,7 @@ impl Shared {
                 self.works.observe(&Change::Applied(created.clone()));
                 self.quota_works.observe(&Change::Applied(created.clone()));
                 self.service_works.observe(&Change::Applied(created.clone()));
+                self.export_works.observe(&Change::Applied(created.clone()));
                 // And where it went before this was told, the watch has told that already.
                 let now = self.api.get(&resource, &created.key.namespace, &created.key.name).await;
                 if matches!(now, Err(ApiError::NotFound(_))) {

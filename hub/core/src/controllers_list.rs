@@ -46,6 +46,12 @@ pub enum Controller {
     MultiClusterService,
     /// EndpointSlices for who reaches them.
     EndpointsliceDispatch,
+    /// Questions to clusters that give their Services to others.
+    ServiceExport,
+    /// EndpointSlices of what clusters give to others.
+    EndpointSlice,
+    /// Services of what is imported.
+    ServiceImport,
 }
 
 /// A name, whether it runs where nothing is said of it, and what it is here: none where another part does it, an agent, or nobody yet.
@@ -59,9 +65,9 @@ const ROWS: [Row; 27] = [
     ("execution", true, Some(Controller::Execution)),
     ("workStatus", true, None),
     ("namespace", true, Some(Controller::Namespace)),
-    ("serviceExport", true, None),
-    ("endpointSlice", true, None),
-    ("serviceImport", true, None),
+    ("serviceExport", true, Some(Controller::ServiceExport)),
+    ("endpointSlice", true, Some(Controller::EndpointSlice)),
+    ("serviceImport", true, Some(Controller::ServiceImport)),
     ("unifiedAuth", true, Some(Controller::UnifiedAuth)),
     ("federatedResourceQuotaSync", true, Some(Controller::FederatedResourceQuotaSync)),
     ("federatedResourceQuotaStatus", true, Some(Controller::FederatedResourceQuotaStatus)),

@@ -20,6 +20,7 @@
 //! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
 //! what Pods use, bounds ─ federated_hpa ▶ replicas of the template, what held them back
 //! Services over clusters ─ multi_cluster_service ▶ Service, binding, questions to providers, EndpointSlices for consumers
+//! exported Services    ── service_export ▶ questions to who has them, EndpointSlices on the hub; service_import ▶ Services for who imports them
 //! the hub's RBAC       ── unified_auth ▶ who may be impersonated in a cluster
 //! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
 //! ```
@@ -50,6 +51,8 @@ pub mod registration;
 pub mod remedy;
 pub mod safe_deletes;
 pub mod scheduler;
+pub mod service_export;
+pub mod service_import;
 pub mod skip;
 pub mod status;
 pub mod taint_policy;

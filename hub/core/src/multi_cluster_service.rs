@@ -2,9 +2,10 @@
 //!
 //! In: the MultiClusterService, its Service, the clusters, what is there already. Out: the Service and its binding as they are to be, so that the
 //! Service is in all these clusters; the Works by which providers' agents are asked where it is reached; what is wrong with the clusters that are
-//! named. What is done with the answers is [`dispatch`]'s.
+//! named. What of the answers counts is [`told`]'s, what is done with them [`dispatch`]'s.
 
 pub mod dispatch;
+pub mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,30 +128,43 @@ pub fn question_name(service_namespace: &str, service_name: &str) -> String {
     names::work_name("", service_name, service_namespace)
 }
 
-/// The Work by which the agent of a provider is asked where the Service is reached there: it holds the MultiClusterService, and is held back, so that
+/// What makes a question: of which object, by which Work.
+pub(crate) struct Question<'a> {
+    /// Namespace of the Service.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// What a MultiClusterService says: a question is one, whoever asks.
+    pub spec: Value,
+    /// The uid of the object on the hub for which it is asked.
+    pub uid: &'a str,
+    /// Name of the Work.
+    pub work_name: String,
+    /// Labels by which the Work is found.
+    pub marks: BTreeMap<String, String>,
+}
+
+/// The Work by which the agent of a cluster is asked where a Service is reached there: it holds a MultiClusterService, and is held back, so that
 /// nothing is made of it. Its status is the answer.
-fn question(service: &MultiClusterService, cluster: &str) -> Work {
-    let name = question_name(service.namespace(), service.name());
+pub(crate) fn asking(question: Question<'_>, cluster: &str) -> Work {
     let namespace = names::execution_namespace(cluster);
     let mut manifest = json!({"apiVersion": API, "kind": "MultiClusterService",
-        "metadata": {"name": service.name(), "namespace": service.namespace()},
-        "spec": serde_json::to_value(&service.spec).unwrap_or_default()});
+        "metadata": {"name": question.name, "namespace": question.namespace}, "spec": question.spec});
     object::set_label(&mut manifest, labels::MANAGED, labels::MANAGED_VALUE);
-    object::set_label(&mut manifest, labels::MULTI_CLUSTER_SERVICE_ID, &id(service));
+    if let Some(id) = question.marks.get(labels::MULTI_CLUSTER_SERVICE_ID) {
+        object::set_label(&mut manifest, labels::MULTI_CLUSTER_SERVICE_ID, id);
+    }
     object::set_annotation(&mut manifest, annotations::WORK_NAMESPACE, &namespace);
-    object::set_annotation(&mut manifest, annotations::WORK_NAME, &name);
-    let uid = service.metadata.uid.as_deref().unwrap_or_default();
-    object::set_annotation(&mut manifest, annotations::TEMPLATE_UID, uid);
+    object::set_annotation(&mut manifest, annotations::WORK_NAME, &question.work_name);
+    object::set_annotation(&mut manifest, annotations::TEMPLATE_UID, question.uid);
     record_managed(&mut manifest);
-    let mut marks = marks(service);
-    marks.insert(labels::MULTI_CLUSTER_SERVICE_ID.to_owned(), id(service));
     Work {
         api_version: "work.karmada.io/v1alpha1".to_owned(),
         kind: "Work".to_owned(),
         metadata: ObjectMeta {
-            name: Some(name),
+            name: Some(question.work_name),
             namespace: Some(namespace),
-            labels: Some(marks),
+            labels: Some(question.marks),
             ..ObjectMeta::default()
         },
         spec: WorkSpec {
@@ -160,6 +174,21 @@ fn question(service: &MultiClusterService, cluster: &str) -> Work {
         },
         ..Work::default()
     }
+}
+
+/// The question to a provider.
+fn question(service: &MultiClusterService, cluster: &str) -> Work {
+    let mut marks = marks(service);
+    marks.insert(labels::MULTI_CLUSTER_SERVICE_ID.to_owned(), id(service));
+    let question = Question {
+        namespace: service.namespace(),
+        name: service.name(),
+        spec: serde_json::to_value(&service.spec).unwrap_or_default(),
+        uid: service.metadata.uid.as_deref().unwrap_or_default(),
+        work_name: question_name(service.namespace(), service.name()),
+        marks,
+    };
+    asking(question, cluster)
 }
 
 /// What is asked of whom.

@@ -81,6 +81,9 @@ fn owner(work: &Work) -> Option<String> {
         let from = note(annotations::PROVISION_CLUSTER).map_or("", String::as_str);
         return Some(format!("MultiClusterService {namespace}/{name} {from}").trim_end().to_owned());
     }
+    if let (Some(namespace), Some(name)) = (label(labels::SLICE_OF_NAMESPACE), label(labels::SLICE_OF_NAME)) {
+        return Some(format!("ServiceExport {namespace}/{name}"));
+    }
     if let Some(cluster) = owning(work, "Cluster") {
         return Some(owning_cluster(&cluster.name));
     }

@@ -17,6 +17,7 @@ pub(crate) mod endpoints;
 pub(crate) mod flow;
 pub(crate) mod interpreter_webhooks;
 pub(crate) mod job;
+pub(crate) mod multi_cluster_ingress;
 pub(crate) mod multi_cluster_service;
 pub(crate) mod networking;
 pub(crate) mod node;

@@ -38,6 +38,14 @@ pub mod labels {
     pub const MULTI_CLUSTER_SERVICE_NAME: &str = "multiclusterservice.karmada.io/name";
     /// Id of a MultiClusterService.
     pub const MULTI_CLUSTER_SERVICE_ID: &str = "multiclusterservice.karmada.io/permanent-id";
+    /// Namespace of the exported Service that a Work asks for.
+    pub const SLICE_OF_NAMESPACE: &str = "endpointslice.karmada.io/namespace";
+    /// Name of the exported Service that a Work asks for.
+    pub const SLICE_OF_NAME: &str = "endpointslice.karmada.io/name";
+    /// On a Work that asks for a Service: the kind of object for which it does.
+    pub const SLICE_ASKED_BY: &str = "endpointslice.karmada.io/managed-by";
+    /// Value of [`SLICE_ASKED_BY`].
+    pub const BY_SERVICE_EXPORT: &str = "ServiceExport";
     /// `true` on a namespace that is not carried along.
     pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagation";
     /// Who manages a binding that no policy made.
@@ -410,6 +418,10 @@ pub mod events {
     pub const SYNC_SERVICE_FAILED: &str = "SyncServiceFailed";
     /// Where a Service is reached could not be told to clusters.
     pub const DISPATCH_ENDPOINT_SLICE_FAILED: &str = "DispatchEndpointSliceFailed";
+    /// The Service of a ServiceImport was written.
+    pub const SYNC_DERIVED_SERVICE_SUCCEED: &str = "SyncDerivedServiceSucceed";
+    /// The Service of a ServiceImport could not be written.
+    pub const SYNC_DERIVED_SERVICE_FAILED: &str = "SyncDerivedServiceFailed";
     /// A cluster that a MultiClusterService names is not there.
     pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
     /// A cluster that a MultiClusterService names does not serve what it takes.

@@ -1,4 +1,5 @@
-//! Services across clusters, and who may be impersonated in one: a hub of its own, two sites, real API servers.
+//! Services across clusters, by MultiClusterServices, by ServiceExports and ServiceImports, and who may be impersonated in one: a hub of its own, two
+//! sites, real API servers.
 
 use serde_json::{Value, json};
 use tests::agent::{Agent, AgentOptions};
@@ -46,7 +47,13 @@ fn slice(addresses: &[&str]) -> Value {
 /// Waits until the consumer has these addresses of the provider.
 #[track_caller]
 fn await_addresses(consumer: &Api, wanted: &[&str]) -> Value {
-    await_object(consumer, "the consumer", &format!("{SLICES}/lone-web-abc"), |slice| {
+    await_slice(consumer, "lone-web-abc", wanted)
+}
+
+/// Waits until there is an EndpointSlice of this name with these addresses.
+#[track_caller]
+fn await_slice(api: &Api, name: &str, wanted: &[&str]) -> Value {
+    await_object(api, "who reaches it", &format!("{SLICES}/{name}"), |slice| {
         let endpoints = slice["endpoints"].as_array().cloned().unwrap_or_default();
         let addresses: Vec<&str> = endpoints.iter().filter_map(|one| one["addresses"][0].as_str()).collect();
         if addresses == wanted { Ok(()) } else { Err(format!("{addresses:?}, not {wanted:?}")) }
@@ -115,6 +122,164 @@ fn statement_77_a_service_of_one_site_is_reached_from_another() {
     for (api, place) in [(provider, "the provider"), (consumer, "the consumer")] {
         await_gone(api, place, SERVICE);
     }
+}
+
+/// The kinds go to the sites first.
+const DEFINITIONS: &str = include_str!("../../../deploy/presets/multicluster-services.yaml");
+
+const EXPORT: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec:
+  ports: [{name: http, port: 80, targetPort: 8080}]
+  selector: {app: web}
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceExport
+metadata: {name: web, namespace: default}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: export, namespace: default}
+spec:
+  resourceSelectors:
+  - {apiVersion: v1, kind: Service, name: web}
+  - {apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, name: web}
+  placement: {clusterAffinity: {clusterNames: [lone]}}
+";
+
+const IMPORT: &str = "
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: web, namespace: default}
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}]}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: import, namespace: default}
+spec:
+  resourceSelectors:
+  - {apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, name: web}
+  placement: {clusterAffinity: {clusterNames: [lone, far]}}
+";
+
+const KINDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const EXPORTS: &str = "/apis/multicluster.x-k8s.io/v1alpha1/namespaces/default/serviceexports";
+const DERIVED: &str = "/api/v1/namespaces/default/services/derived-web";
+const BROUGHT: &str = "imported-lone-web-abc";
+
+/// Sends the kinds to the sites, and what is exported and imported after them.
+fn export_and_import(line: &Line, sites: [&Api; 2]) {
+    let hub = line.hub.kubectl();
+    hub.apply(DEFINITIONS);
+    for (site, kind) in
+        sites.iter().flat_map(|site| ["serviceexports", "serviceimports"].map(|kind| (site, kind)))
+    {
+        await_object(site, "the site", &format!("{KINDS}/{kind}.multicluster.x-k8s.io"), |definition| {
+            has_condition(definition, "Established", "True", "")
+        });
+    }
+    hub.apply(EXPORT);
+    hub.apply(IMPORT);
+    await_object(sites[0], "the provider", &format!("{EXPORTS}/web"), |_| Ok(()));
+}
+
+#[test]
+fn statement_54_an_exported_service_is_reached_where_it_is_imported() {
+    let Some(mut line) = Line::start() else { return };
+    let (far, _agent) = site(&line, "far");
+    let (provider, consumer) = (line.member.api().clone(), far.api());
+    export_and_import(&line, [&provider, consumer]);
+    provider.create(SLICES, &slice(&["10.1.0.7"])).unwrap();
+    for api in [line.hub.api(), consumer, &provider] {
+        let service = await_object(api, "who imports it", DERIVED, |service| {
+            has(service, "/spec/ports/0/port", &json!(80))
+        });
+        assert!(service["spec"]["selector"].is_null());
+        let there = await_slice(api, BROUGHT, &["10.1.0.7"]);
+        assert_eq!(there["metadata"]["labels"]["kubernetes.io/service-name"], "derived-web");
+        assert!(there["endpoints"][0]["targetRef"].is_null() && there["endpoints"][0]["nodeName"].is_null());
+    }
+    provider
+        .merge(
+            &format!("{SLICES}/web-abc"),
+            &json!({"endpoints": slice(&["10.1.0.7", "10.1.0.8"])["endpoints"]}),
+        )
+        .unwrap();
+    await_slice(consumer, BROUGHT, &["10.1.0.7", "10.1.0.8"]);
+    let told = line.hub.api().list(SLICES).unwrap();
+    let names: Vec<&str> = told.iter().filter_map(|slice| slice["metadata"]["name"].as_str()).collect();
+    assert_eq!(
+        names.iter().filter(|name| name.starts_with("imported-")).count(),
+        1,
+        "what was brought is not told on: {names:?}"
+    );
+
+    // What changes while the hub is away, and while the agent is, is caught up with.
+    line.hub.stop();
+    provider
+        .merge(&format!("{SLICES}/web-abc"), &json!({"endpoints": slice(&["10.1.0.9"])["endpoints"]}))
+        .unwrap();
+    line.hub.start_again();
+    await_slice(consumer, BROUGHT, &["10.1.0.9"]);
+    line.agent.stop();
+    provider
+        .merge(&format!("{SLICES}/web-abc"), &json!({"endpoints": slice(&["10.1.0.10"])["endpoints"]}))
+        .unwrap();
+    line.agent.start_again();
+    await_slice(consumer, BROUGHT, &["10.1.0.10"]);
+
+    // An export that goes takes the endpoints along, and brings them back.
+    let (hub, at) = (line.hub.kubectl(), format!("{SLICES}/{BROUGHT}"));
+    hub.ok(&["delete", "serviceexport", "web", "-n", "default"]);
+    for (api, place) in [(line.hub.api(), "the hub"), (consumer, "the consumer")] {
+        await_gone(api, place, &at);
+    }
+    await_object(consumer, "the consumer", DERIVED, |_| Ok(()));
+    hub.apply(EXPORT);
+    await_slice(consumer, BROUGHT, &["10.1.0.10"]);
+
+    // An import that goes takes all of it along; what the site gives stays on the hub for others.
+    hub.ok(&["delete", "serviceimport", "web", "-n", "default"]);
+    for (api, place) in [(consumer, "the consumer"), (&provider, "the provider")] {
+        await_gone(api, place, DERIVED);
+        await_gone(api, place, &at);
+    }
+    await_gone(line.hub.api(), "the hub", DERIVED);
+    await_slice(line.hub.api(), BROUGHT, &["10.1.0.10"]);
+    assert_eq!(
+        provider.get(SERVICE).unwrap().unwrap()["spec"]["ports"][0]["port"],
+        80,
+        "the provider keeps its own"
+    );
+}
+
+const INGRESS: &str = "
+apiVersion: networking.karmada.io/v1alpha1
+kind: MultiClusterIngress
+metadata: {name: web, namespace: default}
+spec: {rules: [{host: web.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}
+";
+
+/// The hub checks and keeps a MultiClusterIngress and its status. Who carries it out is somebody else, as with Karmada.
+#[test]
+fn a_multi_cluster_ingress_is_kept_for_who_carries_it_out() {
+    const INGRESSES: &str = "/apis/networking.karmada.io/v1alpha1/namespaces/default/multiclusteringresses";
+    let Some(line) = Line::start() else { return };
+    let (hub, kubectl) = (line.hub.api(), line.hub.kubectl());
+    kubectl.apply(INGRESS);
+    let at = format!("{INGRESSES}/web");
+    let wrong = hub.merge(&at, &json!({"spec": {"rules": [{"host": "1.2.3.4"}]}})).unwrap_err();
+    assert_eq!(code(&wrong), Some(422), "{wrong:#}");
+    let status = |ip: &str| json!({"status": {"loadBalancer": {"ingress": [{"ip": ip}]}, "serviceLocations": [{"name": "web", "clusters": ["lone"]}]}});
+    let wrong = hub.merge(&format!("{at}/status"), &status("nowhere")).unwrap_err();
+    assert_eq!(code(&wrong), Some(422), "{wrong:#}");
+    hub.merge(&format!("{at}/status"), &status("192.0.2.7")).unwrap();
+    let kept = hub.get(&at).unwrap().unwrap();
+    assert_eq!(kept["status"], status("192.0.2.7")["status"]);
+    let bindings = hub.list("/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings").unwrap();
+    assert!(bindings.is_empty(), "the hub sends it nowhere: {bindings:?}");
 }
 
 const PROXIES: &str = "

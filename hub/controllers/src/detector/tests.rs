@@ -43,6 +43,28 @@ async fn what_no_policy_means_any_more_loses_its_marks_whatever_happens_between(
     assert_eq!(binding["spec"]["clusters"], json!([{"name": "m1"}]), "what runs stays");
 }
 
+/// What the hub keeps for who imports a Service follows the ServiceImport: nobody is told that it waits for a policy.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
+    let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "imported-a-web", "namespace": "default",
+        "labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.karmada.io"}}});
+    let rig = Rig::new([rig::config_map("web"), slice]).await;
+    look(&rig).await.unwrap();
+    let makers = Makers { works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
+    let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
+    let resource = rig.api.resource_of("discovery.k8s.io/v1", "EndpointSlice").unwrap();
+    detector.reconcile(&TemplateKey { resource, key: key("default", "imported-a-web") }).await.unwrap();
+    let stop = CancellationToken::new();
+    let soon = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        stop.cancel();
+    };
+    tokio::join!(rig.shared.recorder.run(stop.clone()), soon);
+    let events = rig.api.values("v1", "Event");
+    let about: Vec<&Value> = events.iter().map(|event| &event["involvedObject"]["kind"]).collect();
+    assert_eq!(about, ["ConfigMap"]);
+}
+
 /// Looks once more, and says whether the template has a binding.
 async fn is_bound(rig: &Rig) -> bool {
     rig.quiet().await;

@@ -172,6 +172,31 @@ async fn a_cluster_wakes_those_that_may_mean_it_once_it_takes_part_otherwise() {
     assert_ne!(standing(&before), standing(&None));
 }
 
+/// A cluster that comes and goes over a bad link: of its two turns one is looked at.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_not_well_any_more_wakes_nobody_and_one_that_is_well_again_does() {
+    let rig = gated(objects([mcs(&[], &["c"])])).await;
+    let woken: Arc<parking_lot::Mutex<Vec<Key>>> = Arc::default();
+    let (heard, services) = (woken.clone(), rig.shared.multi_cluster_services.clone());
+    rig.shared.clusters.listen(move |turn| heard.lock().extend(woken_by(&services, turn)));
+    let resource = rig.api.resource_of(CLUSTER_API, "Cluster").unwrap();
+    let mut turns = Vec::new();
+    for status in ["False", "True", "Unknown", "True"] {
+        let mut cluster = rig.api.value(CLUSTER_API, "Cluster", "", "q").unwrap();
+        cluster["status"]["conditions"][0]["status"] = json!(status);
+        rig.api.update_status(&resource, cluster).await.unwrap();
+        rig.quiet().await;
+        turns.push(std::mem::take(&mut *woken.lock()).len());
+    }
+    assert_eq!(turns, [0, 1, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_name_goes_on_with_a_providers_wakes_what_that_one_provides() {
+    let service: MultiClusterService = serde_json::from_value(mcs(&["p"], &["c"])).unwrap();
+    assert!(may_rename(&service, "p-2") && !may_rename(&service, "p2") && !may_rename(&service, "c-2"));
+}
+
 /// What every cluster has of its own must not be led into another: clients of every cluster's API go there.
 #[tokio::test(start_paused = true)]
 async fn what_every_cluster_has_of_its_own_crosses_none() {

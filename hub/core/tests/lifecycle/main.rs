@@ -15,6 +15,8 @@ mod multi_cluster_service;
 mod quota;
 mod rebalancer;
 mod replicas;
+mod service_export;
+mod service_import;
 mod taints;
 mod unified_auth;
 

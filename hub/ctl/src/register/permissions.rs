@@ -44,6 +44,8 @@ pub fn workload_rules() -> Vec<Value> {
         rule(&["policy"], &["poddisruptionbudgets"], &WRITE),
         rule(&["networking.k8s.io"], &["ingresses", "networkpolicies"], &WRITE),
         rule(&["discovery.k8s.io"], &["endpointslices"], &WRITE),
+        // Services that cross clusters, where somebody defined these kinds.
+        rule(&["multicluster.x-k8s.io"], &["serviceexports", "serviceimports"], &WRITE),
         // What the Pods of workloads use, for autoscalers of the hub.
         rule(&["metrics.k8s.io"], &["pods"], &["get", "list"]),
         rule(&["custom.metrics.k8s.io"], &["*"], &["get", "list"]),

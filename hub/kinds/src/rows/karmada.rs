@@ -6,7 +6,7 @@ use super::Group;
 use crate::conversion::{binding_v1alpha1, binding_v1alpha2};
 use crate::defaults;
 use crate::table::{cluster, work};
-use crate::validation::{autoscaling, facts, interpreter_webhooks, multi_cluster_service};
+use crate::validation::{autoscaling, interpreter_webhooks, multi_cluster_ingress, multi_cluster_service};
 
 pub(super) const GROUPS: &[Group] = &[
     ("autoscaling.karmada.io", AUTOSCALING),
@@ -32,7 +32,7 @@ const CONFIG: &[KindRow] = &[KindRow {
 const NETWORKING: &[KindRow] = &[
     KindRow {
         kind: "MultiClusterIngress",
-        rules: Rules::Facts(facts::NETWORKING_V1_INGRESS),
+        rules: Rules::Change(multi_cluster_ingress::multi_cluster_ingress),
         ..KindRow::CUSTOM
     },
     KindRow {

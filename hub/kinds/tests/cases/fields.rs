@@ -50,6 +50,8 @@ const LINKS: &[&str] = &["LinkPolicy"];
 const QUOTA: &[&str] = &["FederatedResourceQuota"];
 const SERVICES: &str = "hub/core/src/multi_cluster_service.rs";
 const SERVICE: &[&str] = &["MultiClusterService"];
+const IMPORT: &[&str] = &["ServiceImport"];
+const DERIVED_SERVICE: &str = "hub/core/src/service_import.rs";
 const CUSTOMIZATION: &[&str] = &["ResourceInterpreterCustomization"];
 const CRON: &str = "hub/core/src/cron_federated_hpa.rs";
 const CRON_HPA: &[&str] = &["CronFederatedHPA"];
@@ -404,6 +406,19 @@ const ACTED_ON: &[Acted] = &[
     (HPA, "spec.metrics[].pods.target.{aim}", PROPOSAL, "average_value"),
     (HPA, "spec.metrics[].resource.name", POD_READING, "source.name"),
     (HPA, "spec.metrics[].resource.target.{aim}", PROPOSAL, "average_utilization"),
+    (IMPORT, "spec.ips[]", DERIVED_SERVICE, "[\"ips\"]"),
+    (IMPORT, "spec.ports[].appProtocol", DERIVED_SERVICE, "\"appProtocol\""),
+    (IMPORT, "spec.ports[].name", DERIVED_SERVICE, "\"name\""),
+    (IMPORT, "spec.ports[].port", DERIVED_SERVICE, "\"port\""),
+    (IMPORT, "spec.ports[].protocol", DERIVED_SERVICE, "\"protocol\""),
+    (IMPORT, "spec.sessionAffinity", DERIVED_SERVICE, "\"sessionAffinity\""),
+    (
+        IMPORT,
+        "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+        DERIVED_SERVICE,
+        "\"sessionAffinityConfig\"",
+    ),
+    (IMPORT, "spec.type", DERIVED_SERVICE, "ClusterSetIP"),
     (HPA, "spec.scaleTargetRef.apiVersion", SCALING, "api_version"),
     (HPA, "spec.scaleTargetRef.kind", SCALING, "meant.kind"),
     (HPA, "spec.scaleTargetRef.name", SCALING, "meant.name"),

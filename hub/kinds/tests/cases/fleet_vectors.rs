@@ -13,14 +13,15 @@ const BY_THE_SCHEMA: &str = "the schema says it first, in its own words";
 const TWICE: &str = "what never changes is said as often as kube-apiserver says it of custom kinds";
 const NEWER_WORDS: &str =
     "refused as a HorizontalPodAutoscaler of this Kubernetes version is, whose words are newer";
+const NEWER_ADDRESS: &str =
+    "refused as in the status of an Ingress of this Kubernetes version, whose words are newer";
 const GROUPLESS: &str = "a target outside the core group without a group scales nothing: it is refused, as of a HorizontalPodAutoscaler";
 
 const DIFFERENCES: Differences = &[
     (44, BY_THE_REGISTRY),
     (60, BY_THE_SCHEMA),
     (71, TWICE),
-    (72, STATUS),
-    (73, STATUS),
+    (72, NEWER_ADDRESS),
     (74, BY_THE_REGISTRY),
     (82, BY_THE_SCHEMA),
     (95, STATUS),

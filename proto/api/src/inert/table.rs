@@ -49,6 +49,10 @@ fn balances(value: &Value) -> bool {
     value.as_array().is_some_and(|types| types.iter().any(|one| one == "LoadBalancer"))
 }
 
+fn headless(value: &Value) -> bool {
+    value == "Headless"
+}
+
 fn push(value: &Value) -> bool {
     value == "Push"
 }
@@ -96,7 +100,11 @@ pub const ROWS: &[Row] = &[
         "resources are read as without it: no webhook is asked yet",
     ),
     field(CONFIG, CUSTOMIZATIONS, "spec.customizations.componentResource.luaScript", said, PARTS),
-    kind("networking.karmada.io", &["MultiClusterIngress"], "no traffic crosses clusters by it yet"),
+    kind(
+        "networking.karmada.io",
+        &["MultiClusterIngress"],
+        "the hub checks and keeps it: who has traffic cross clusters by it is a controller of its own, installed beside, as under Karmada",
+    ),
     field(
         "networking.karmada.io",
         SERVICES,
@@ -108,10 +116,12 @@ pub const ROWS: &[Row] = &[
     field("networking.karmada.io", SERVICES, "spec.range", said, SIDES),
     field("networking.karmada.io", SERVICES, "spec.serviceProvisionClusters", said, SIDES),
     field("networking.karmada.io", SERVICES, "spec.serviceConsumptionClusters", said, SIDES),
-    kind(
+    field(
         "multicluster.x-k8s.io",
-        &["ServiceExport", "ServiceImport"],
-        "no Service crosses clusters by it yet",
+        &["ServiceImport"],
+        "spec.type",
+        headless,
+        "no Service is derived of it: ClusterSetIP is acted on",
     ),
     kind("search.karmada.io", &["ResourceRegistry"], "nothing is cached or searched by it yet"),
     field(crate::EDGE_GROUP, &["LinkPolicy"], "spec.contact", said, "agents are in contact always"),

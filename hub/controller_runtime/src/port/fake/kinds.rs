@@ -41,6 +41,8 @@ pub(super) const KINDS: &[(&str, &str, &str, bool)] = &[
     ("autoscaling.karmada.io/v1alpha1", "FederatedHPA", "federatedhpas", true),
     ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", true),
     ("networking.karmada.io/v1alpha1", "MultiClusterService", "multiclusterservices", true),
+    ("multicluster.x-k8s.io/v1alpha1", "ServiceExport", "serviceexports", true),
+    ("multicluster.x-k8s.io/v1alpha1", "ServiceImport", "serviceimports", true),
     ("work.karmada.io/v1alpha1", "Work", "works", true),
     ("work.karmada.io/v1alpha2", "ResourceBinding", "resourcebindings", true),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding", "clusterresourcebindings", false),
