@@ -97,68 +97,65 @@ fn keep_former(connection: &Connection, key: &str) -> Result<(), rusqlite::Error
     Ok(())
 }
 
+/// What becomes of a Work's row when a body comes. An outcome is of one body and of no other for good: the member may have taken, or still be
+/// taking, whatever came after that one, so that it counts no more where the same body comes back.
+const PUT: &str =
+    "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
+        generation, retry, placed, unanswered, former)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, ?13, '')
+     ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
+        decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
+        retry = ?11, phase = 0, former = ?12,
+        unanswered = CASE WHEN unanswered = 1 OR (hash = ?4 AND phase = 0) THEN unanswered ELSE ?13 END,
+        applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
+        applied_hash = CASE WHEN hash = ?4 THEN applied_hash END,
+        crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END";
+
+/// The same body under other marks.
+const TOUCH: &str =
+    "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5, generation = ?6,
+        retry = ?7, crashes = CASE WHEN retry = ?7 THEN crashes ELSE 0 END,
+        former = CASE WHEN uid = '' AND phase = 0 THEN '' ELSE former END
+     WHERE key = ?1";
+
+/// A tombstone.
+const BURY: &str =
+    "UPDATE works SET uid = ?4, revision = ?2, preserve = ?3, phase = max(phase, 1), retry = ?5,
+        crashes = CASE WHEN retry = ?5 THEN crashes ELSE 0 END
+     WHERE key = ?1";
+
 pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusqlite::Error> {
     match change {
-        // An outcome is of one body and of no other for good: the member may have taken, or still be taking, whatever came after that
-        // one, so that it counts no more where the same body comes back.
         Change::Put { key, uid, revision, hash, body, suspended, preserve, generation, retry } => {
             let former = former_after(connection, key, hash, body)?;
             let encoded = body::encode(body);
-            connection
-                .prepare_cached(
-                    "INSERT INTO works (key, uid, revision, hash, encoding, decoded_size, body, suspended, preserve,
-                        generation, retry, placed, unanswered, former)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, ?13, '')
-                     ON CONFLICT (key) DO UPDATE SET uid = ?2, revision = ?3, hash = ?4, encoding = ?5,
-                        decoded_size = ?6, body = ?7, suspended = ?8, preserve = ?9, generation = ?10,
-                        retry = ?11, phase = 0, former = ?12,
-                        unanswered = CASE WHEN unanswered = 1 OR (hash = ?4 AND phase = 0) THEN unanswered ELSE ?13 END,
-                        applied_ok = CASE WHEN phase = 0 THEN applied_ok END,
-                        applied_hash = CASE WHEN hash = ?4 THEN applied_hash END,
-                        crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END",
-                )?
-                .execute(params![
-                    key,
-                    uid,
-                    *revision as i64,
-                    hash.as_ref(),
-                    encoded.encoding as i32,
-                    encoded.decoded_size as i64,
-                    encoded.bytes.as_ref(),
-                    suspended,
-                    preserve,
-                    *generation as i64,
-                    retry,
-                    former_text(&former),
-                    if *suspended { NOTHING_COMES } else { TO_BE_WRITTEN }
-                ])?;
+            let (revision, generation) = (*revision as i64, *generation as i64);
+            let (encoding, decoded_size) = (encoded.encoding as i32, encoded.decoded_size as i64);
+            let (hash, body, former) = (hash.as_ref(), encoded.bytes.as_ref(), former_text(&former));
+            let unanswered = if *suspended { NOTHING_COMES } else { TO_BE_WRITTEN };
+            connection.prepare_cached(PUT)?.execute(params![
+                key,
+                uid,
+                revision,
+                hash,
+                encoding,
+                decoded_size,
+                body,
+                suspended,
+                preserve,
+                generation,
+                retry,
+                former,
+                unanswered
+            ])?;
         }
         Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
-            connection
-                .prepare_cached(
-                    "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5, generation = ?6,
-                        retry = ?7, crashes = CASE WHEN retry = ?7 THEN crashes ELSE 0 END,
-                        former = CASE WHEN uid = '' AND phase = 0 THEN '' ELSE former END
-                     WHERE key = ?1",
-                )?
-                .execute(params![
-                    key,
-                    uid,
-                    *revision as i64,
-                    suspended,
-                    preserve,
-                    *generation as i64,
-                    retry
-                ])?;
+            let (revision, generation) = (*revision as i64, *generation as i64);
+            let row = params![key, uid, revision, suspended, preserve, generation, retry];
+            connection.prepare_cached(TOUCH)?.execute(row)?;
         }
         Change::Delete { key, uid, revision, preserve, retry } => {
-            connection
-                .prepare_cached(
-                    "UPDATE works SET uid = ?4, revision = ?2, preserve = ?3, phase = max(phase, 1), retry = ?5,
-                        crashes = CASE WHEN retry = ?5 THEN crashes ELSE 0 END
-                     WHERE key = ?1",
-                )?
-                .execute(params![key, *revision as i64, preserve, uid, retry])?;
+            connection.prepare_cached(BURY)?.execute(params![key, *revision as i64, preserve, uid, retry])?;
         }
         Change::KeepFormer { key } => keep_former(connection, key)?,
         Change::Forget { key } => {

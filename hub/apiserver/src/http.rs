@@ -40,6 +40,7 @@ mod write_options;
 mod yaml;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -67,7 +68,7 @@ pub use answer_body::Body;
 use detached_writes::Unanswered;
 use memory_shares::{MemoryShares, TakenMemory};
 use selectors::Selectors;
-use target::{Query, Target};
+use target::{Query, Target, Wanted};
 
 /// The user that a verified client certificate names, put into the request's extensions by the listener.
 #[derive(Clone, Debug)]
@@ -352,20 +353,29 @@ impl ApiServer {
             Call { user, method: parts.method.clone(), parts, headers: &parts.headers, query, warnings };
         match target {
             Target::Path(path) => self.path(&call, &path).await,
-            Target::Resource(wanted) => {
-                let answering = self.resource(&call, &wanted, body);
-                let answered = match patience {
-                    Some(patience) => {
-                        let in_time = tokio::time::timeout(patience, answering).await;
-                        in_time.unwrap_or_else(|_| Err(paths::too_late()))
-                    }
-                    None => answering.await,
-                };
-                let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
-                respond::warn(&mut response, &call.warnings.all());
-                Ok(response)
-            }
+            Target::Resource(wanted) => Ok(self.in_time(&call, &wanted, body, patience).await),
         }
+    }
+
+    /// The answer about a resource, a refusal where that took longer than `patience`; with what the caller is warned of.
+    async fn in_time(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        wanted: &Wanted,
+        body: Received,
+        patience: Option<Duration>,
+    ) -> Response<Body> {
+        let answering = self.resource(call, wanted, body);
+        let answered = match patience {
+            Some(patience) => {
+                let in_time = tokio::time::timeout(patience, answering).await;
+                in_time.unwrap_or_else(|_| Err(paths::too_late()))
+            }
+            None => answering.await,
+        };
+        let mut response = answered.unwrap_or_else(|status| respond::refused(&status, call.headers));
+        respond::warn(&mut response, &call.warnings.all());
+        response
     }
 
     /// Whether the resource that is asked for is there, and the part of it: what may be told apart in counts.

@@ -4,11 +4,15 @@
 //! node ports and health-check port; or a `Status` where what it asks for is taken or no such thing. Pure: who holds what is
 //! read from the cache by the caller, who also keeps others out until the write is done.
 
+mod ip_families;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use karmada_definitions::status::{Cause, Status};
 use serde_json::{Map, Value, json};
+
+use self::ip_families::families;
 
 /// The range of cluster addresses: Karmada's.
 const FIRST: u32 = u32::from_be_bytes([10, 96, 0, 0]);
@@ -312,90 +316,6 @@ impl Allocator {
         };
         Err(Status::internal(format!("failed to allocate requested HealthCheck NodePort {asked}: {why}")))
     }
-}
-
-/// Completes address families; this hub has IPv4 alone.
-fn families(service: &mut Value, before: Option<&Value>, old: Option<&Value>) -> Result<(), Status> {
-    let spec = &service["spec"];
-    if !needs_address(spec) {
-        return Ok(());
-    }
-    let selectorless = spec["selector"].as_object().is_none_or(Map::is_empty);
-    let unbound = text(spec, "clusterIP") == "None" && selectorless;
-    let policy = match (spec["ipFamilyPolicy"].as_str(), before.map_or("", |b| text(b, "ipFamilyPolicy"))) {
-        (None, "") if unbound => "RequireDualStack",
-        (None, "") => "SingleStack",
-        (None, before) => before,
-        (Some(given), _) => given,
-    }
-    .to_owned();
-    put(&mut service["spec"], "ipFamilyPolicy", json!(policy));
-    let causes = karmada_kinds::service_addresses(service, old);
-    if !causes.is_empty() {
-        return Err(Status::invalid("", "Service", text(&service["metadata"], "name"), causes));
-    }
-    let spec = &service["spec"];
-    let mut families: Vec<Value> = list(spec, "ipFamilies").to_vec();
-    if policy == "SingleStack" {
-        let why = |what: &str| {
-            format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified")
-        };
-        let at = "spec.ipFamilyPolicy".to_owned();
-        if list(spec, "clusterIPs").len() == 2 {
-            return Err(invalid(service, at, &json!(policy), &why("cluster IPs")));
-        }
-        if families.len() == 2 {
-            return Err(invalid(service, at, &json!(policy), &why("IP families")));
-        }
-    }
-    for (index, address) in list(spec, "clusterIPs").iter().filter_map(Value::as_str).enumerate() {
-        if address == "None" || index < families.len() {
-            continue;
-        }
-        match address.parse::<IpAddr>() {
-            Ok(IpAddr::V4(_)) => families.push(json!("IPv4")),
-            Ok(IpAddr::V6(_)) => {
-                let value = spec["clusterIPs"].clone();
-                return Err(invalid(
-                    service,
-                    format!("spec.clusterIPs[{index}]"),
-                    &value,
-                    "IPv6 is not configured on this cluster",
-                ));
-            }
-            Err(_) => {}
-        }
-    }
-    if families.is_empty() {
-        families.push(json!("IPv4"));
-    }
-    if unbound {
-        if families.len() < 2 && policy != "SingleStack" {
-            families.push(json!(if families[0] == "IPv4" { "IPv6" } else { "IPv4" }));
-        }
-        put(&mut service["spec"], "ipFamilies", Value::Array(families));
-        return Ok(());
-    }
-    let mut causes = Vec::new();
-    let mut note = |field: String, value: &Value, detail: &str| {
-        let message = format!("Invalid value: {value}: {detail}");
-        causes.push(Cause { reason: "FieldValueInvalid".into(), message, field });
-    };
-    if policy == "RequireDualStack" {
-        note(
-            "spec.ipFamilyPolicy".into(),
-            &json!(policy),
-            "this cluster is not configured for dual-stack services",
-        );
-    }
-    for (index, family) in families.iter().enumerate().filter(|(_, family)| **family == "IPv6") {
-        note(format!("spec.ipFamilies[{index}]"), family, "not configured on this cluster");
-    }
-    if !causes.is_empty() {
-        return Err(Status::invalid("", "Service", text(&service["metadata"], "name"), causes));
-    }
-    put(&mut service["spec"], "ipFamilies", Value::Array(families));
-    Ok(())
 }
 
 /// What an update leaves out and the server chose is as it was.

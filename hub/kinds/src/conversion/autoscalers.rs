@@ -156,93 +156,109 @@ enum Side {
     Seen,
 }
 
+/// How v1 calls what one side of a metric says.
+struct Names {
+    part: &'static str,
+    value: &'static str,
+    average: &'static str,
+    share: &'static str,
+}
+
+impl Side {
+    fn names(self) -> Names {
+        match self {
+            Side::Seen => Names {
+                part: "current",
+                value: "currentValue",
+                average: "currentAverageValue",
+                share: "currentAverageUtilization",
+            },
+            Side::Wanted => Names {
+                part: "target",
+                value: "targetValue",
+                average: "targetAverageValue",
+                share: "targetAverageUtilization",
+            },
+        }
+    }
+
+    /// What was measured has an amount always; what is asked for may leave it out.
+    fn amount(self, value: Option<String>) -> Option<String> {
+        if self == Side::Seen { or_none(value) } else { value }
+    }
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    (!value.is_null()).then(|| value.to_string())
+}
+
+fn or_none(value: Option<String>) -> Option<String> {
+    Some(value.unwrap_or_else(|| NO_AMOUNT.to_owned()))
+}
+
 /// A metric in v1's words.
 fn metric_v1(metric: &Value, side: Side) -> String {
-    let (part, value_name, average_name, share_name) = if side == Side::Seen {
-        ("current", "currentValue", "currentAverageValue", "currentAverageUtilization")
-    } else {
-        ("target", "targetValue", "targetAverageValue", "targetAverageUtilization")
-    };
-    let text = |value: &Value| (!value.is_null()).then(|| value.to_string());
     let of = |kind: &str| metric.get(kind).filter(|source| source.is_object());
-    let name = |source: &Value| text(&source["metric"]["name"]);
-    let selector = |source: &Value| text(&source["metric"]["selector"]);
-    let or_none = |value: Option<String>| Some(value.unwrap_or_else(|| NO_AMOUNT.to_owned()));
-    let reference = |target: &Value| {
-        Some(ordered(["kind", "name", "apiVersion"].map(|field| (field, text(&target[field])))))
-    };
-    // What was measured has an amount always; what is asked for may leave it out.
-    let average = |source: &Value| {
-        let value = text(&source[part]["averageValue"]);
-        if side == Side::Seen { or_none(value) } else { value }
-    };
     ordered([
-        ("type", text(&metric["type"])),
-        (
-            "object",
-            of("object").map(|s| {
-                ordered([
-                    ("target", reference(&s["describedObject"])),
-                    ("metricName", name(s)),
-                    (value_name, or_none(text(&s[part]["value"]))),
-                    ("selector", selector(s)),
-                    ("averageValue", text(&s[part]["averageValue"])),
-                ])
-            }),
-        ),
-        (
-            "pods",
-            of("pods").map(|s| {
-                ordered([
-                    ("metricName", name(s)),
-                    (average_name, or_none(text(&s[part]["averageValue"]))),
-                    ("selector", selector(s)),
-                ])
-            }),
-        ),
-        (
-            "resource",
-            of("resource").map(|s| {
-                ordered([
-                    ("name", text(&s["name"])),
-                    (share_name, text(&s[part]["averageUtilization"])),
-                    (average_name, average(s)),
-                ])
-            }),
-        ),
+        ("type", as_text(&metric["type"])),
+        ("object", of("object").map(|source| object_v1(source, side))),
+        ("pods", of("pods").map(|source| pods_v1(source, side))),
+        ("resource", of("resource").map(|source| ordered(resource_v1(source, side)))),
         (
             "containerResource",
-            of("containerResource").map(|s| {
-                ordered([
-                    ("name", text(&s["name"])),
-                    (share_name, text(&s[part]["averageUtilization"])),
-                    (average_name, average(s)),
-                    ("container", text(&s["container"])),
-                ])
+            of("containerResource").map(|source| {
+                let [name, share, average] = resource_v1(source, side);
+                ordered([name, share, average, ("container", as_text(&source["container"]))])
             }),
         ),
-        (
-            "external",
-            of("external").map(|s| {
-                let value = text(&s[part]["value"]);
-                ordered([
-                    ("metricName", name(s)),
-                    ("metricSelector", selector(s)),
-                    (value_name, if side == Side::Seen { or_none(value) } else { value }),
-                    (average_name, text(&s[part]["averageValue"])),
-                ])
-            }),
-        ),
+        ("external", of("external").map(|source| external_v1(source, side))),
+    ])
+}
+
+fn object_v1(source: &Value, side: Side) -> String {
+    let Names { part, value, .. } = side.names();
+    let target = &source["describedObject"];
+    let reference = ordered(["kind", "name", "apiVersion"].map(|field| (field, as_text(&target[field]))));
+    ordered([
+        ("target", Some(reference)),
+        ("metricName", as_text(&source["metric"]["name"])),
+        (value, or_none(as_text(&source[part]["value"]))),
+        ("selector", as_text(&source["metric"]["selector"])),
+        ("averageValue", as_text(&source[part]["averageValue"])),
+    ])
+}
+
+fn pods_v1(source: &Value, side: Side) -> String {
+    let Names { part, average, .. } = side.names();
+    ordered([
+        ("metricName", as_text(&source["metric"]["name"])),
+        (average, or_none(as_text(&source[part]["averageValue"]))),
+        ("selector", as_text(&source["metric"]["selector"])),
+    ])
+}
+
+fn resource_v1(source: &Value, side: Side) -> [(&'static str, Option<String>); 3] {
+    let Names { part, average, share, .. } = side.names();
+    [
+        ("name", as_text(&source["name"])),
+        (share, as_text(&source[part]["averageUtilization"])),
+        (average, side.amount(as_text(&source[part]["averageValue"]))),
+    ]
+}
+
+fn external_v1(source: &Value, side: Side) -> String {
+    let Names { part, value, average, .. } = side.names();
+    ordered([
+        ("metricName", as_text(&source["metric"]["name"])),
+        ("metricSelector", as_text(&source["metric"]["selector"])),
+        (value, side.amount(as_text(&source[part]["value"]))),
+        (average, as_text(&source[part]["averageValue"])),
     ])
 }
 
 /// A metric of v1 in v2's words; `None` where it is no metric.
 fn metric_v2(metric: &Value, side: Side) -> Option<Value> {
-    let (part, value_name, average_name, share_name) = if side == Side::Seen {
-        ("current", "currentValue", "currentAverageValue", "currentAverageUtilization")
-    } else {
-        ("target", "targetValue", "targetAverageValue", "targetAverageUtilization")
-    };
+    let Names { part, value: value_name, average: average_name, share: share_name } = side.names();
     let mut out = Map::new();
     out.insert("type".to_owned(), metric.as_object()?.get("type").cloned().unwrap_or(json!("")));
     for kind in ["object", "pods", "resource", "containerResource", "external"] {
