@@ -35,9 +35,9 @@ use crate::data_dir::DataDir;
 use crate::fleet::{CachedWorks, ClusterProxy, Contacts, HubRegistrar, Overview};
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, AgentStreams, Connections, PortServices, Services, Strangers};
-use crate::port_tls::PortTls;
 use crate::randomness;
 use crate::renewal::{CertificateHolders, Renewal};
+use crate::server_certificate::PortTls;
 use crate::service_account_tokens::HubTokens;
 use crate::settings::{AuditSettings, Serves, Settings};
 

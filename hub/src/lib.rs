@@ -7,7 +7,7 @@
 mod addresses;
 mod admin_kubeconfig;
 mod at_rest;
-mod certificates;
+mod certificate_requests;
 pub mod certs_command;
 mod cluster_info;
 mod control;
@@ -23,12 +23,12 @@ mod listener;
 pub mod logging;
 mod metrics;
 mod other_servers;
-mod port_tls;
 mod randomness;
 mod registry_api;
 #[cfg(test)]
 mod registry_in_memory;
 mod renewal;
+mod server_certificate;
 mod service_account_tokens;
 mod settings;
 

@@ -55,7 +55,7 @@ use self::unauthenticated::Calls;
 pub use self::unauthenticated::Strangers;
 use self::upgraded::{Hold, Takeable};
 use crate::lanes::Lanes;
-use crate::port_tls::PortTls;
+use crate::server_certificate::PortTls;
 
 /// How long requests under way may take to end once the hub stops.
 const DRAIN: Duration = Duration::from_secs(10);

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, lasts};
-use crate::port_tls::PortTls;
+use crate::server_certificate::PortTls;
 use crate::settings::ProxySettings;
 use crate::{cluster_info, extension_servers};
 

@@ -34,6 +34,7 @@ pub mod orphan_rows;
 mod orphan_scan;
 pub mod pace;
 pub mod removal;
+mod retry_after;
 mod service_endpoints;
 mod targets;
 pub mod todo;

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::pace::Bucket;
+use super::retry_after::Pause;
 
-/// A first try that takes longer holds up nobody any more: neither what depends on it nor, by its place, others. On a member that
-/// hangs over one object the rest goes on.
+/// A first try that takes longer no longer blocks Works of later classes, nor counts towards the limit: on a member that hangs over one object the
+/// rest goes on.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A suspect runs alone for so long at most.
 const ALONE: Duration = Duration::from_secs(10);
@@ -57,21 +58,6 @@ struct Running {
 impl Running {
     fn is_slow(&self, now: Duration) -> bool {
         now.saturating_sub(self.since) >= PATIENCE
-    }
-}
-
-/// A pause that the member asked for, of applies or of removals.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pause {
-    until: Duration,
-    /// When the next of others may be begun meanwhile.
-    probe: Duration,
-}
-
-impl Pause {
-    /// When something may be begun at `now`.
-    fn opens(&self, now: Duration) -> Duration {
-        if now < self.until { self.probe.min(self.until) } else { Duration::ZERO }
     }
 }
 

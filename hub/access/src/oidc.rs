@@ -7,7 +7,7 @@
 mod cel_mappings;
 mod claims;
 mod configuration;
-mod fetched;
+mod key_cache;
 mod keys;
 mod token;
 
@@ -20,7 +20,7 @@ use karmada_registry::webhook::{self, Target};
 use karmada_registry::{Clock, User};
 
 use cel_mappings::Expressions;
-use fetched::Fetched;
+use key_cache::KeyCache;
 use keys::KeySet;
 use token::Unverified;
 
@@ -99,7 +99,7 @@ impl Anonymous {
 struct Issuer {
     options: IssuerOptions,
     expressions: Expressions,
-    keys: Fetched,
+    keys: KeyCache,
 }
 
 /// Every issuer that is believed.
@@ -116,7 +116,7 @@ impl Issuers {
     pub fn new(all: Vec<IssuerOptions>, clock: Clock) -> Result<Arc<Issuers>, String> {
         let issuer = |options| {
             let expressions = Expressions::compile(&options)?;
-            Ok(Issuer { options, expressions, keys: Fetched::default() })
+            Ok(Issuer { options, expressions, keys: KeyCache::default() })
         };
         let issuers = all.into_iter().map(issuer).collect::<Result<_, String>>()?;
         Ok(Arc::new(Issuers { issuers, clock }))

@@ -26,6 +26,7 @@ mod paths;
 mod pieces;
 mod protobuf_list;
 mod request_checks;
+mod request_timeout;
 mod resource_call;
 mod resources;
 mod respond;
@@ -226,12 +227,12 @@ impl ApiServer {
         if !detached_writes::may_change(&parts.method) || self.connects(&target) {
             return self.work_on(parts, body).await;
         }
-        let (headers, patience) = (parts.headers.clone(), paths::patience_of(&target, &parts));
+        let (headers, patience) = (parts.headers.clone(), request_timeout::patience_of(&target, &parts));
         let workers = parts.extensions.get::<WriteExecutor>().cloned().unwrap_or_default();
         let work = async move { self.work_on(parts, body).await };
         match workers.run_detached(patience, work).await {
             Ok(response) => response,
-            Err(Unanswered::Late) => respond::refused(&paths::too_late(), &headers),
+            Err(Unanswered::Late) => respond::refused(&request_timeout::too_late(), &headers),
             Err(Unanswered::Broken) => {
                 respond::refused(&Status::internal("the work on it ended early"), &headers)
             }
@@ -306,7 +307,7 @@ impl ApiServer {
         state.counted = self.requests.as_ref().map(|_| Labels::of(&attributes, self.serves(&target)));
         let connects = self.connects(&target);
         // What follows the address of a connection is for its other end, and it lasts as long as it does.
-        let patience = if connects { None } else { paths::patience(&target, &attributes, &query)? };
+        let patience = if connects { None } else { request_timeout::patience(&target, &attributes, &query)? };
         // Of a write, the caller's patience ends alone.
         let patience = patience.filter(|_| !detached_writes::may_change(&parts.method));
         let user = self.identify(parts, &attributes, state).await?;
@@ -369,7 +370,7 @@ impl ApiServer {
         let answered = match patience {
             Some(patience) => {
                 let in_time = tokio::time::timeout(patience, answering).await;
-                in_time.unwrap_or_else(|_| Err(paths::too_late()))
+                in_time.unwrap_or_else(|_| Err(request_timeout::too_late()))
             }
             None => answering.await,
         };

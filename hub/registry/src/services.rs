@@ -7,7 +7,7 @@
 mod ip_families;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use karmada_definitions::status::{Cause, Status};
 use serde_json::{Map, Value, json};

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::addresses::{public_address, url};
 use crate::data_dir::DataDir;
-use crate::port_tls::PortTls;
+use crate::server_certificate::PortTls;
 use crate::settings::Settings;
 use crate::{cluster_info, extension_servers};
 

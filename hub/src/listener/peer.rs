@@ -8,7 +8,7 @@ use karmada_certs::{CertError, PeerIdentity};
 use rustls::pki_types::CertificateDer;
 
 use super::Services;
-use crate::port_tls::Shown;
+use crate::server_certificate::Shown;
 
 /// Whom the certificate speaks for: somebody whom the hub's own CA knows, a proxy in front, or both.
 #[derive(Clone, Default)]

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// What is known of an issuer's keys.
 #[derive(Default)]
-pub(super) struct Fetched {
+pub(super) struct KeyCache {
     known: RwLock<Known>,
     /// One asks at a time.
     asking: tokio::sync::Mutex<()>,
@@ -31,7 +31,7 @@ struct Known {
     asked: Option<Instant>,
 }
 
-impl Fetched {
+impl KeyCache {
     /// Whether the issuer signed a token. `Err` says why not.
     pub(super) async fn signed<F>(
         &self,
@@ -99,13 +99,13 @@ mod tests {
 
     /// An issuer whose keys change, and how often it was asked.
     struct Issuer {
-        fetched: Fetched,
+        fetched: KeyCache,
         asked: AtomicU32,
     }
 
     impl Issuer {
         fn new() -> Issuer {
-            Issuer { fetched: Fetched::default(), asked: AtomicU32::new(0) }
+            Issuer { fetched: KeyCache::default(), asked: AtomicU32::new(0) }
         }
 
         /// Whether `by` is taken as the signer of a token, while the issuer shows these keys.
