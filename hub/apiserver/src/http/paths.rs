@@ -10,8 +10,8 @@ use karmada_definitions::resource::Catalogue;
 use karmada_definitions::status::Status;
 
 use super::answer_body::Body;
-use super::target::{Query, Target, decode, is_escaped_well};
-use super::{ApiServer, Attributes, Call, discovery, health, openapi, respond};
+use super::target::{decode, is_escaped_well};
+use super::{ApiServer, Call, discovery, health, openapi, respond};
 
 /// The media type of figures.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
