@@ -15,7 +15,7 @@ use karmada_registry::{Clock, Parts, Registry};
 use super::opened::OpenedState;
 use crate::fleet::{CustomizationValidation, DeletionProtection, EXEMPT, FederatedQuotas, KarmadaPolicies};
 use crate::settings::{Serves, Settings};
-use crate::{certificates, randomness};
+use crate::{certificate_requests, randomness};
 
 /// The registry over what was opened.
 pub(super) fn registry(
@@ -50,7 +50,7 @@ fn gates(opened: &OpenedState, authorizer: &Arc<Authorizer>, settings: &Settings
         Box::new(DeletionProtection),
         Box::new(LimitRanger::new(&opened.cache)),
         Box::new(Escalation::new(authorizer.clone())),
-        Box::new(CertificateRequests::new(authorizer.clone(), certificates::asked_name)),
+        Box::new(CertificateRequests::new(authorizer.clone(), certificate_requests::asked_name)),
         Box::new(KarmadaPolicies { taint_policies: settings.lifecycle.taint_policies }),
         Box::new(CustomizationValidation),
     ];
