@@ -147,6 +147,10 @@ mod tests {
         of_quota.metadata.labels = Some(marks.map(|(key, value)| (key.into(), value.into())).into());
         assert_eq!(placing(Some(&of_quota), &mine), Placing::Taken("FederatedResourceQuota a/q".into()));
         assert!(matches!(placing(Some(&of_quota), &of_quota), Placing::Update(_)));
+        let mut asking = work(&json!({}), "");
+        let marks = [(labels::SLICE_OF_NAMESPACE, "a"), (labels::SLICE_OF_NAME, "s")];
+        asking.metadata.labels = Some(marks.map(|(key, value)| (key.into(), value.into())).into());
+        assert_eq!(placing(Some(&asking), &mine), Placing::Taken("ServiceExport a/s".into()));
         let by_hand = work(&json!({}), "");
         assert!(matches!(placing(Some(&by_hand), &mine), Placing::Update(_)), "nobody's is taken over");
         let Placing::Update(written) = placing(Some(&mine), &mine) else { panic!("it is completed") };

@@ -253,6 +253,10 @@ fn statement_54_an_exported_service_is_reached_where_it_is_imported() {
         80,
         "the provider keeps its own"
     );
+
+    // It goes with the site that gives it.
+    hub.ok(&["delete", "cluster", "lone", "--wait=false"]);
+    await_gone(line.hub.api(), "the hub", &at);
 }
 
 const INGRESS: &str = "

@@ -108,7 +108,8 @@ async fn a_cluster_that_was_asked_anew_and_is_silent_keeps_what_it_told() {
 
 #[tokio::test(start_paused = true)]
 async fn what_somebody_deletes_comes_back_and_what_is_somebody_elses_stays() {
-    let theirs = json!({"apiVersion": SLICE.0, "kind": SLICE.1, "metadata": {"name": "imported-b-web-1", "namespace": "shop"}, "addressType": "IPv4"});
+    let theirs = json!({"apiVersion": SLICE.0, "kind": SLICE.1, "metadata": {"name": "imported-b-web-1", "namespace": "shop",
+        "labels": {"kubernetes.io/service-name": "derived-web"}}, "addressType": "IPv4"});
     let rig = Rig::new(objects([
         export(),
         theirs,

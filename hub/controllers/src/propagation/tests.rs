@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod evictions;
+mod exports;
 mod presets;
 mod running;
 
