@@ -341,7 +341,9 @@ async fn converse(
             }
             return Ok(ended);
         }
-        let report_due = if full { None } else { shared.outbox.lock().due_at() };
+        // What cannot be sent is waited for otherwise than by the clock: the hub grants nothing for now, or reads no more and may say why.
+        let may_report = !full && !frames.is_closed() && session.takes_reports();
+        let report_due = if may_report { shared.outbox.lock().due_at() } else { None };
         let deadline = report_due.map_or(session.deadline(), |due| due.min(session.deadline()));
         tokio::select! {
             biased;

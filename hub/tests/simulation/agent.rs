@@ -117,36 +117,8 @@ impl Agent {
         let rests = Rests::default();
         let seen = self.site.seen_by(fuse.clone(), rests.clone());
         let member = Arc::new(ProvenMember::new(seen, self.identity.cluster_uid.clone()));
-        let (wall, now) = (sources.clone(), sources.clone());
-        let clock = Arc::new(move || now.now());
-        let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
-        let engine = engine::Parts {
-            shared: shared.clone(),
-            member: member.clone(),
-            customized: Arc::new(Customized::new(Arc::new(Native), Arc::new(move || wall.now()))),
-            cluster: names,
-            own: Arc::new(Own::of(&identity_store, &[])),
-            drift_rate: 5.0,
-            namespaces: Arc::from([]),
-        };
-        let link = Link {
-            shared: shared.clone(),
-            connector: Arc::new(Line { network: self.network.clone(), site: self.name.clone(), fuse }),
-            identity: self.identity.clone(),
-            identity_store,
-            enrolment: None,
-            boot_id: sources.process_name(),
-            seed: sources.random(),
-            rungs: match self.life.is_multiple_of(3) {
-                _ if self.is_older => Rungs::BareOrGrpc,
-                true => Rungs::Grpc,
-                false => self.rungs,
-            },
-            usages: Arc::new(PodUsages::new(member.clone(), clock)),
-            sources,
-            member: member.clone(),
-            tunnels: Arc::new(Tunnels::new(member.clone(), Allowed::default())),
-        };
+        let engine = self.engine(shared.clone(), member.clone(), &sources, names);
+        let link = self.link_of(shared.clone(), member.clone(), sources, fuse);
         let (all, log, name) = (shared.clone(), self.log.clone(), self.name.clone());
         let follows = shared.link.subscribe();
         let stops = CancellationToken::new();
@@ -171,6 +143,49 @@ impl Agent {
         });
         self.log.line(format_args!("{} starts", self.name));
         self.running = Some(Running { shared, task, stop: stops });
+    }
+
+    fn engine(
+        &self,
+        shared: Arc<Shared>,
+        member: Arc<ProvenMember>,
+        sources: &Sources,
+        cluster: ClusterNames,
+    ) -> engine::Parts {
+        let wall = sources.clone();
+        let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
+        engine::Parts {
+            shared,
+            member,
+            customized: Arc::new(Customized::new(Arc::new(Native), Arc::new(move || wall.now()))),
+            cluster,
+            own: Arc::new(Own::of(&identity_store, &[])),
+            drift_rate: 5.0,
+            namespaces: Arc::from([]),
+        }
+    }
+
+    fn link_of(&self, shared: Arc<Shared>, member: Arc<ProvenMember>, sources: Sources, fuse: Fuse) -> Link {
+        let now = sources.clone();
+        let clock = Arc::new(move || now.now());
+        Link {
+            shared,
+            connector: Arc::new(Line { network: self.network.clone(), site: self.name.clone(), fuse }),
+            identity: self.identity.clone(),
+            identity_store: IdentityStore::Directory(self.directory.path().to_owned()),
+            enrolment: None,
+            boot_id: sources.process_name(),
+            seed: sources.random(),
+            rungs: match self.life.is_multiple_of(3) {
+                _ if self.is_older => Rungs::BareOrGrpc,
+                true => Rungs::Grpc,
+                false => self.rungs,
+            },
+            usages: Arc::new(PodUsages::new(member.clone(), clock)),
+            sources,
+            member: member.clone(),
+            tunnels: Arc::new(Tunnels::new(member, Allowed::default())),
+        }
     }
 
     /// The process is asked to end, and is killed where it does not in time.

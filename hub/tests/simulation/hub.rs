@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
+use karmada_agent::ledger::Ledger;
 use karmada_bare::{Incoming, Outgoing};
 use karmada_certs::PeerIdentity;
 use karmada_controllers::events::Recorder;
@@ -23,7 +24,6 @@ use karmada_gateway::{Gateway, Options, SharedFleet, Sources, service};
 use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions};
 use karmada_hub::{DataDir, RegistryApi};
 use karmada_kinds::catalogue;
-use karmada_agent::ledger::Ledger;
 use karmada_proto::DOCUMENTS;
 use karmada_proto::pulse::Pulse;
 use karmada_proto::v1::{AgentFrame, HubFrame, Table};

@@ -20,10 +20,21 @@ pub fn managed(member: &MemoryMember) -> BTreeMap<ObjectId, Value> {
     all.filter(|(_, object)| object::label(object, labels::MANAGED) == Some(labels::MANAGED_VALUE)).collect()
 }
 
-/// The uids of what a member has with the marks of a Work.
-pub fn uids_of(member: &MemoryMember, work: &str) -> BTreeSet<String> {
-    let of_work = |object: &Value| object::annotation(object, annotations::WORK_NAME) == Some(work);
-    managed(member).values().filter(|object| of_work(object)).map(|object| object::uid(object).to_owned()).collect()
+/// The uids of what a member has of what a Work names, with that Work's marks.
+pub fn uids_of(member: &MemoryMember, work: &Value) -> BTreeSet<String> {
+    let name = object::name(work);
+    let there = manifests(work).into_iter().filter_map(|manifest| member.read(&ObjectId::of(&manifest)));
+    there.filter(|object| is_of(object, name)).map(|object| object::uid(&object).to_owned()).collect()
+}
+
+/// Whether a member has any of these objects, with the marks of Work `name`.
+pub fn has_any(member: &MemoryMember, name: &str, uids: &BTreeSet<String>) -> bool {
+    managed(member).values().any(|object| is_of(object, name) && uids.contains(object::uid(object)))
+}
+
+fn is_of(object: &Value, work: &str) -> bool {
+    object::annotation(object, annotations::WORK_NAME) == Some(work)
+        && object::label(object, labels::MANAGED) == Some(labels::MANAGED_VALUE)
 }
 
 /// Where a ledger knows otherwise of Works than the hub; `bodies`: the hashes of theirs.
@@ -86,7 +97,11 @@ pub fn differences(
         if is_deleting(work) {
             wrong.push(format!("{name} is deleted, and still there"));
         }
-        for manifest in manifests(work) {
+        // Of a Work over which the agent ended nothing is written any more, whatever else it names.
+        let all = manifests(work);
+        let is_poison = |manifest: &Value| object::name(manifest).starts_with("poison");
+        let is_aside = all.iter().any(|manifest| is_poison(manifest) && bad.contains(object::name(manifest)));
+        for manifest in all {
             let id = ObjectId::of(&manifest);
             named.insert(id.clone());
             if is_suspended(name) {
@@ -95,7 +110,7 @@ pub fn differences(
                 }
                 continue;
             }
-            if bad.contains(&id.name) || is_deleting(work) {
+            if bad.contains(&id.name) || is_aside || is_deleting(work) {
                 continue;
             }
             match there.get(&id) {

@@ -12,6 +12,7 @@ use karmada_gateway::ports::Batch;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::hub::Running;
 use crate::invariants::{self, managed};
 use crate::network::Harm;
 use crate::users::{self, cluster, is_deleting, lives, works};
@@ -75,7 +76,8 @@ impl World {
                 let key = (site.clone(), name, uid);
                 // In another life of the hub it may have been let go already.
                 if self.leaving.get(&key).is_none_or(|leaving| leaving.hub_returns != hub_returns) {
-                    let objects = invariants::uids_of(&place.agent.site.memory, &key.1);
+                    let named = works(&registry, site).remove(&key.1).unwrap_or_default();
+                    let objects = invariants::uids_of(&place.agent.site.memory, &named);
                     self.leaving.insert(key, Leaving { hub_returns, objects });
                 }
             }
@@ -101,8 +103,7 @@ impl World {
             }
             let (site, name, _) = key;
             let Some(place) = self.places.iter().find(|place| place.agent.name == site) else { continue };
-            let left = invariants::uids_of(&place.agent.site.memory, &name);
-            if left.intersection(&leaving.objects).next().is_some() {
+            if invariants::has_any(&place.agent.site.memory, &name, &leaving.objects) {
                 self.wrong.push(format!("{name} of {site} is gone from the hub, and not from the member"));
             }
         }
@@ -146,17 +147,13 @@ impl World {
             let site = &place.agent.name;
             if !matches!(place.agent.link(), Some(LinkView::Connected { .. })) {
                 wrong.push(format!("{site} is not connected: {:?}", place.agent.link()));
+                continue;
             }
             let works = works(&running.registry, site);
             let memory = &place.agent.site.memory;
             wrong.extend(invariants::differences(&works, memory, &place.bad));
             wrong.extend(invariants::untold(&works, memory, &place.bad));
             wrong.extend(invariants::others_differ(&place.others, memory));
-            if let Some(ledger) = place.agent.ledger() {
-                let bodies = users::bodies(&running.registry, site);
-                wrong.extend(invariants::remembered_otherwise(site, ledger, &works, &bodies));
-                wrong.extend(self.hub.document_lacks(site, ledger));
-            }
             let found = cluster(&running.registry, site);
             let text = found["metadata"]["annotations"][annotations::ORPHANS].as_str().unwrap_or("{}");
             let orphans: BTreeMap<String, String> = serde_json::from_str(text).unwrap();
@@ -166,6 +163,20 @@ impl World {
                     wrong.push(format!("{site} has an orphan: {name}, {fate}"));
                 }
             }
+        }
+        // Read in full, and so once all else is right.
+        if wrong.is_empty() { self.remembered_otherwise(running) } else { wrong }
+    }
+
+    /// Where ledgers do not hold what the hub has.
+    fn remembered_otherwise(&self, running: &Running) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for place in &self.places {
+            let site = &place.agent.name;
+            let Some(ledger) = place.agent.ledger() else { continue };
+            let (works, bodies) = (works(&running.registry, site), users::bodies(&running.registry, site));
+            wrong.extend(invariants::remembered_otherwise(site, ledger, &works, &bodies));
+            wrong.extend(self.hub.document_lacks(site, ledger));
         }
         wrong
     }
@@ -258,6 +269,13 @@ impl World {
                 return self.wrong.extend(unfinished);
             }
             decides += 1;
+            // What two agents made of one member, the start of an agent alone finds out.
+            if decides == 360 {
+                for place in self.places.iter_mut().filter(|place| place.had_clone) {
+                    place.agent.crash().await;
+                    place.agent.start();
+                }
+            }
             if decides % 12 == 0 {
                 let _ = tokio::time::timeout(Duration::from_secs(60), self.decide()).await;
             }

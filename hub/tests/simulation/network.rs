@@ -53,6 +53,8 @@ pub enum Harm {
 struct State {
     weather: BTreeMap<String, Weather>,
     hub: Option<(mpsc::Sender<(String, End)>, Fuse)>,
+    /// How often each site was connected.
+    connected: BTreeMap<String, u64>,
     /// The connections of each site, the newest last.
     flows: BTreeMap<String, Vec<Flow>>,
     /// What the next connection of a site, or this one, meets.
@@ -131,6 +133,11 @@ impl Network {
         }
     }
 
+    /// How often a site was connected so far.
+    pub fn connected(&self, site: &str) -> u64 {
+        self.state.lock().connected.get(site).copied().unwrap_or_default()
+    }
+
     fn dial(&self, site: &str, fuse: &Fuse) -> Result<Option<End>, ()> {
         let mut state = self.state.lock();
         let weather = state.weather.get(site).copied().unwrap_or_default();
@@ -148,6 +155,7 @@ impl Network {
         let flows = state.flows.entry(site.to_owned()).or_default();
         flows.retain(|flow| !flow.is_over());
         flows.push(flow);
+        *state.connected.entry(site.to_owned()).or_default() += 1;
         drop(state);
         self.log.line(format_args!("{site} is connected"));
         Ok(Some(ours))

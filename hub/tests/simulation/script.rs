@@ -148,7 +148,10 @@ impl World {
             let trouble = draw(&mut self.dice, &kinds);
             let at = (self.dice.next() % self.places.len() as u64) as usize;
             // Who asks a hub that ends over it gives up.
-            let patience = if trouble == Trouble::SteadyChanges { 3 * PATIENCE } else { PATIENCE };
+            let patience = match trouble {
+                Trouble::SteadyChanges | Trouble::LedgerPutBack | Trouble::RestoreInDeletion => 5 * PATIENCE,
+                _ => PATIENCE,
+            };
             let _ = tokio::time::timeout(patience, self.happens(trouble, at)).await;
         }
     }
@@ -156,12 +159,24 @@ impl World {
     async fn happens(&mut self, trouble: Trouble, at: usize) {
         use Trouble as T;
         match trouble {
-            T::Create | T::Update | T::Delete | T::DeleteMany | T::Recreate | T::CreateMany | T::BadWork
+            T::Create
+            | T::Update
+            | T::Delete
+            | T::DeleteMany
+            | T::Recreate
+            | T::CreateMany
+            | T::BadWork
             | T::PoisonWork => self.users_do(trouble, at).await,
             T::SteadyChanges => self.changes_without_end(at).await,
             T::Weather | T::Harm | T::LineFault => self.line_does(trouble, at),
-            T::AgentEnds | T::AgentStops | T::AgentEndsAtMember | T::AgentEndsAtLedger | T::PowerCut
-            | T::Skew | T::CloneHere | T::CloneElsewhere => self.process_does(trouble, at).await,
+            T::AgentEnds
+            | T::AgentStops
+            | T::AgentEndsAtMember
+            | T::AgentEndsAtLedger
+            | T::PowerCut
+            | T::Skew
+            | T::CloneHere
+            | T::CloneElsewhere => self.process_does(trouble, at).await,
             T::LedgerCopied | T::LedgerPutBack | T::LedgerLost | T::LedgerFlips | T::DiskFull => {
                 self.ledger_does(trouble, at).await;
             }
@@ -178,8 +193,15 @@ impl World {
                 self.log.line(format_args!("the hub's clock is {ahead} s ahead"));
                 self.hub.clock.set_ahead(ahead);
             }
-            T::HubEnds | T::HubStops | T::HubEndsAtWrite | T::HubDisk | T::Backup | T::Restore
-            | T::RestoreInDeletion | T::Compact | T::Document => self.hub_does(trouble, at).await,
+            T::HubEnds
+            | T::HubStops
+            | T::HubEndsAtWrite
+            | T::HubDisk
+            | T::Backup
+            | T::Restore
+            | T::RestoreInDeletion
+            | T::Compact
+            | T::Document => self.hub_does(trouble, at).await,
         }
     }
 

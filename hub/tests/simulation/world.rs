@@ -33,6 +33,8 @@ pub struct Place {
     pub agent: Agent,
     /// Another process with this agent's identity, where there is one.
     pub clone: Option<Agent>,
+    /// Whether there ever was one before the same member.
+    pub had_clone: bool,
     /// The member that the clone was copied to, where it has one of its own.
     pub elsewhere: Option<Site>,
     pub deletions: Vec<Deletion>,
@@ -104,6 +106,7 @@ impl World {
             places.push(Place {
                 agent,
                 clone: None,
+                had_clone: false,
                 elsewhere: None,
                 deletions: Vec::new(),
                 returns: Returns(0),

@@ -266,6 +266,11 @@ impl Dispatch {
         if is_heard { self.withheld.ends(ack) } else { None }
     }
 
+    /// Whether the site was told that deletes wait, and none does any more: it writes no cursor before it is listed everything once more.
+    pub(super) fn is_to_be_listed_anew(&self) -> bool {
+        self.listing == Listing::Told && self.withheld.is_to_be_listed_anew()
+    }
+
     /// Where a new watch may resume; `None` while a listing is unfinished.
     pub(super) fn resume_point(&self) -> Option<u64> {
         (!self.is_listing() && self.seen > 0).then_some(self.seen)
@@ -396,8 +401,9 @@ impl Dispatch {
     fn put(&mut self, key: Arc<str>, pending: Pending) {
         // What is being sent of an older state is not worth finishing, the first time: the agent does not come to hold it, nor to acknowledge
         // it. A write of the Work's status alone leaves the body what it is.
-        let is_outdated =
-            |out: &Outgoing| *out.frame.key == *key && !out.is_body_of(&pending) && !out.is_sent_before(&pending);
+        let is_outdated = |out: &Outgoing| {
+            *out.frame.key == *key && !out.is_body_of(&pending) && !out.is_sent_before(&pending)
+        };
         if self.outgoing.take_if(|out| is_outdated(out)).is_some() {
             self.known.remove(&key);
             self.unacked.remove(&key);

@@ -264,6 +264,18 @@ fn what_the_site_removed_itself_is_not_held_from_it() {
     assert!(matches!(session.next_report(secs(1)), Some(Report::Finalize { .. })));
     session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 12, preserve: false });
     assert_eq!(sent(&mut session), ["released a@12"]);
+    // Nothing waits any more. The listing said that something does, so that the site has written no cursor: it is listed once more.
+    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 12 }), secs(1));
+    assert!(matches!(session.next_report(secs(1)), Some(Report::HoldEnds(_))));
+    session.tick(session.deadline());
+    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
+    assert_eq!(effects.iter().filter(|effect| **effect == Effect::Relist).count(), 1, "{effects:?}");
+    session.listing_starts();
+    session.work(WorkEvent::Synced { revision: 12 });
+    let told = frames(&mut session);
+    let ends =
+        |frame: &HubFrame| matches!(&frame.body, Some(hub_frame::Body::SnapshotEnd(end)) if !end.withheld);
+    assert!(told.iter().any(ends), "{told:?}");
 }
 
 #[test]

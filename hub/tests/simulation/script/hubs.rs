@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use karmada_agent::ledger::Ledger;
 use karmada_agent::session::Phase;
 use karmada_store::{MemoryStore, Store as _};
 use serde_json::Value;
@@ -13,6 +14,13 @@ use super::Trouble;
 use crate::network::Harm;
 use crate::users::is_deleting;
 use crate::world::World;
+
+/// The newest revision of which an agent was told.
+fn newest_of(ledger: &Ledger) -> u64 {
+    let seen = ledger.seen().unwrap_or_default().into_iter().map(|seen| seen.revision);
+    let (_, cursor) = ledger.position().unwrap_or_default();
+    seen.chain([cursor, ledger.former_cursor().unwrap_or_default()]).max().unwrap_or_default()
+}
 
 impl World {
     pub(super) async fn hub_does(&mut self, trouble: Trouble, at: usize) {
@@ -66,6 +74,7 @@ impl World {
     /// it has heard of any of it.
     async fn restore_in_deletion(&mut self, at: usize) {
         let count = self.dice.between(1, 3);
+        let before = self.hub.backup();
         let is_cut_before = self.dice.chance(20);
         let site = self.places[at].agent.name.clone();
         if is_cut_before {
@@ -79,6 +88,19 @@ impl World {
             // What the hub was told comes through, and its answer does not.
             self.network.harm(&site, Harm::HubHearsLate(Duration::ZERO));
             self.pass(Duration::from_millis(200)).await;
+        }
+        if self.dice.chance(40) {
+            // Between the two the site takes them up again, and may come to know more than the hub will then.
+            self.restore(&before).await;
+            let pause = self.dice.between(30_000, 150_000);
+            self.pass(Duration::from_millis(pause)).await;
+            if let Some(registry) = self.registry() {
+                for _ in 0..self.dice.between(0, 12) {
+                    let _ = self.users.create_small(&registry, &self.places[at].agent.name).await;
+                }
+            }
+            let pause = self.dice.between(0, 3_000);
+            self.pass(Duration::from_millis(pause)).await;
         }
         self.log.line("the hub was copied as Works were on their way out");
         self.restore(&backup).await;
@@ -106,8 +128,8 @@ impl World {
         for place in &mut self.places {
             place.held.clear();
             let Some(ledger) = place.agent.ledger() else { continue };
-            let (Ok((_, cursor)), Ok(held)) = (ledger.position(), ledger.held()) else { continue };
-            if cursor <= backup.revision() || place.clone.is_some() || !ledger.is_durable() {
+            let Ok(held) = ledger.held() else { continue };
+            if newest_of(ledger) <= backup.revision() || place.clone.is_some() || !ledger.is_durable() {
                 continue;
             }
             let prefix = format!("/registry/work.karmada.io/works/karmada-es-{}/", place.agent.name);

@@ -74,16 +74,23 @@ impl World {
         let slow = Weather { slowness: Duration::from_millis(500), ..Weather::default() };
         self.log.line(format_args!("{name} of {site} changes without end"));
         self.network.set_weather(&site, slow);
-        let mut is_undisturbed = true;
+        let (connected, starts) = (self.network.connected(&site), self.hub.life);
         for _ in 0..14 {
             let _ = self.users.write_large(&registry, &site, &name).await;
             self.pass(Duration::from_secs(5)).await;
-            is_undisturbed &= matches!(self.places[at].agent.link(), Some(LinkView::Connected { .. }));
         }
         self.network.set_weather(&site, Weather::default());
-        if is_undisturbed && self.registry().is_some() && !self.places[at].agent.holds(&name) {
+        let is_undisturbed = self.is_connected(at)
+            && (connected, starts) == (self.network.connected(&site), self.hub.life)
+            && works(&registry, &site).contains_key(&name);
+        if is_undisturbed && !self.places[at].agent.holds(&name) {
             self.wrong.push(format!("{name} never came to {site} while it changed"));
         }
+    }
+
+    fn is_connected(&self, at: usize) -> bool {
+        let agent = &self.places[at].agent;
+        self.hub.running.is_some() && matches!(agent.link(), Some(LinkView::Connected { .. }))
     }
 
     /// Whether a site is connected, and nothing waits to be sent to it.
@@ -92,7 +99,7 @@ impl World {
         let agent = &self.places[at].agent;
         let session = running.gateway.fleet().link(&agent.name).session;
         self.places[at].clone.is_none()
-            && matches!(agent.link(), Some(LinkView::Connected { .. }))
+            && self.is_connected(at)
             && session.is_some_and(|session| session.progress.backlog == 0)
     }
 

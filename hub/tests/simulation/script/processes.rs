@@ -36,6 +36,7 @@ impl World {
                 let mut clone = place.agent.clone_on(place.agent.site.clone(), dice);
                 self.log.line(format_args!("{} has a second agent", place.agent.name));
                 clone.start();
+                place.had_clone = true;
                 place.returns.0 += 1;
                 place.clone = Some(clone);
                 place.clone_ends_at = Some(tokio::time::Instant::now() + life);

@@ -22,6 +22,11 @@ impl World {
                 place.agent.flip_a_bit(&mut self.dice);
             }
             Trouble::LedgerPutBack | Trouble::LedgerLost => {
+                if trouble == Trouble::LedgerPutBack && self.dice.chance(50) {
+                    // What comes next the copy does not know.
+                    self.places[at].agent.copy();
+                    self.some_are_made(at).await;
+                }
                 self.crash_agent(at).await;
                 let is_lost = trouble == Trouble::LedgerLost;
                 let place = &mut self.places[at];
@@ -44,6 +49,17 @@ impl World {
         }
     }
 
+    /// Some Works are made, and the site has a while to take them up.
+    async fn some_are_made(&mut self, at: usize) {
+        let Some(registry) = self.registry() else { return };
+        let site = self.places[at].agent.name.clone();
+        for _ in 0..self.dice.between(1, 4) {
+            let _ = self.users.create(&registry, &site, None).await;
+        }
+        let pause = self.dice.between(500, 20_000);
+        self.pass(Duration::from_millis(pause)).await;
+    }
+
     /// So many of a site's Works, the newest first, are deleted.
     pub(super) async fn some_are_deleted(&mut self, at: usize, count: u64) {
         let Some(registry) = self.registry() else { return };
@@ -51,7 +67,9 @@ impl World {
         let mut names: Vec<(u64, String)> = all
             .into_iter()
             .filter(|(_, work)| !is_deleting(work))
-            .map(|(name, work)| (work["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(0), name))
+            .map(|(name, work)| {
+                (work["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(0), name)
+            })
             .collect();
         names.sort();
         for (_, name) in names.into_iter().rev().take(count as usize) {
