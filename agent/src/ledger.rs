@@ -16,6 +16,7 @@ mod told_statuses;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use karmada_proto::v1::{Applied, Seen};
@@ -145,6 +146,15 @@ impl Entry {
     }
 }
 
+/// Who hears of each write once it is committed, and whether it is synced.
+struct Witness(Box<dyn Fn(bool) + Send + Sync>);
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
 /// The ledger.
 #[derive(Debug)]
 pub struct Ledger {
@@ -157,6 +167,7 @@ pub struct Ledger {
     desired: watch::Sender<u64>,
     documents: watch::Sender<u64>,
     health: watch::Sender<LedgerHealth>,
+    witness: OnceLock<Witness>,
 }
 
 impl Ledger {
@@ -183,6 +194,7 @@ impl Ledger {
             desired: watch::Sender::new(0),
             documents: watch::Sender::new(0),
             health: watch::Sender::new(health),
+            witness: OnceLock::new(),
         };
         let suspects = ledger.after_a_crash()?;
         Ok(Self { suspects, ..ledger })
@@ -239,6 +251,20 @@ impl Ledger {
         self.store.lock().bound_file(pages);
     }
 
+    /// `hears` of each write that is committed from now on, once, and whether it is synced: for tests of what a process that ends there, or
+    /// a machine that loses its power, leaves on the disk.
+    #[doc(hidden)]
+    pub fn witnessed_by(&self, hears: impl Fn(bool) + Send + Sync + 'static) {
+        let _ = self.witness.set(Witness(Box::new(hears)));
+    }
+
+    /// A write is committed.
+    fn wrote(&self, is_synced: bool) {
+        if let Some(Witness(hears)) = self.witness.get() {
+            hears(is_synced);
+        }
+    }
+
     /// Tries to write its file again, where it is in memory because of that.
     fn write_back(&self) {
         let Some(directory) = &self.directory else { return };
@@ -257,13 +283,27 @@ impl Ledger {
 
     /// Writes all of `changes` or none. True where they are on disk now: only then are they acknowledged.
     pub fn commit(&self, changes: &[Change]) -> Result<bool, LedgerError> {
-        let ((), durable) = self.with(|connection| {
+        Ok(self.commit_after(self.relists(), changes)?.unwrap_or(false))
+    }
+
+    /// The same of changes that follow on what was held when the cursor had been given up `relists` times. `None` where it was given up
+    /// once more, before or by this very write: what they follow on is lost, and so is the cursor among them.
+    pub fn commit_after(&self, relists: u64, changes: &[Change]) -> Result<Option<bool>, LedgerError> {
+        // Within the lock under which it is given up.
+        let (is_written, durable) = self.with(|connection| {
+            if self.relists() != relists {
+                return Ok(false);
+            }
             let transaction = connection.transaction()?;
             for change in changes {
                 apply(&transaction, change)?;
             }
-            transaction.commit()
+            transaction.commit().map(|()| true)
         })?;
+        if !is_written {
+            return Ok(None);
+        }
+        self.wrote(durable);
         let silent = |change: &Change| {
             matches!(change, Change::Listing | Change::Cursor(_) | Change::Timeline(_) | Change::Seal(_))
         };
@@ -273,7 +313,7 @@ impl Ledger {
         if !changes.iter().all(silent) {
             self.desired.send_modify(|count| *count += 1);
         }
-        Ok(durable)
+        Ok((self.relists() == relists).then_some(durable))
     }
 
     /// Sees each change of a document.
@@ -337,6 +377,7 @@ impl Ledger {
     pub fn set_number(&self, key: &str, value: i64) -> Result<(), LedgerError> {
         if self.number(key)? != Some(value) {
             self.read(|connection| set_number(connection, key, value))?;
+            self.wrote(true);
         }
         Ok(())
     }
@@ -433,6 +474,7 @@ impl Ledger {
             begin(&transaction)?;
             transaction.commit()
         })?;
+        self.wrote(true);
         Ok(true)
     }
 
@@ -473,6 +515,7 @@ impl Ledger {
             let news = changes::found(&transaction, key, objects)?;
             transaction.commit().map(|()| news)
         })?;
+        self.wrote(true);
         if news {
             self.desired.send_modify(|count| *count += 1);
         }
@@ -550,7 +593,9 @@ impl Ledger {
             });
             connection.execute_batch("PRAGMA synchronous = FULL")?;
             written
-        })
+        })?;
+        self.wrote(false);
+        Ok(())
     }
 
     /// Applications that ended.

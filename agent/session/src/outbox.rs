@@ -149,6 +149,12 @@ impl Outbox {
         self.removed.insert(key.to_owned(), (removed, true));
     }
 
+    /// `key` is enforced, or to be removed, again: that it was removed once is told no more. To a hub that was put back to a time when it was
+    /// being deleted, that word would end a Work whose objects the member has.
+    pub fn is_back(&mut self, key: &str) {
+        self.removed.remove(key);
+    }
+
     /// The Works whose removal is told.
     pub fn removals(&self) -> impl Iterator<Item = &String> {
         self.removed.keys()
@@ -335,6 +341,22 @@ mod tests {
             manifest_statuses: Some(Bytes::from_static(b"[]")),
             ..WorkReport::default()
         }
+    }
+
+    #[test]
+    fn a_removal_is_told_no_more_once_the_work_is_back() {
+        let mut outbox = Outbox::default();
+        outbox.removed("a", "u", 2, vec!["object".into()]);
+        outbox.removed("b", "u", 2, Vec::new());
+        outbox.is_back("a");
+        outbox.session_begins(Seed::new([1; 16]));
+        let told = std::iter::from_fn(|| outbox.next_prompt());
+        let told: Vec<String> = told
+            .filter_map(
+                |body| if let agent_frame::Body::Removed(removed) = body { Some(removed.key) } else { None },
+            )
+            .collect();
+        assert_eq!(told, ["b"]);
     }
 
     fn reports(outbox: &mut Outbox, now: u64) -> Vec<u64> {

@@ -485,6 +485,11 @@ impl Session {
         Some(body)
     }
 
+    /// Whether the hub takes a report now. Where it does not, none is due before it grants more.
+    pub fn takes_reports(&self) -> bool {
+        self.welcomed && self.ended.is_none() && self.purse.room() > 0
+    }
+
     /// A ping tells what is held, where nothing is on its way that would change it.
     fn with_roots(&self, body: agent_frame::Body, outbox: &Outbox) -> agent_frame::Body {
         match body {

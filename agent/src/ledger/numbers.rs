@@ -117,6 +117,13 @@ impl HubPosition {
         })
     }
 
+    /// Of a damaged ledger, as far as it can be read: its cursor is where it was before everything is listed anew.
+    pub(super) fn of_damaged(connection: &Connection) -> Result<Self, rusqlite::Error> {
+        let position = Self::read(connection)?;
+        let cursor = value::<i64>(connection, "cursor")?.unwrap_or(0) as u64;
+        Ok(Self { former_cursor: position.former_cursor.max(cursor), ..position })
+    }
+
     /// Into a ledger that has none yet.
     pub(super) fn write(&self, connection: &Connection) -> Result<(), rusqlite::Error> {
         set_number(connection, "timeline", self.timeline as i64)?;

@@ -13,7 +13,7 @@ use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode};
 
 use super::LedgerError;
-use super::numbers::{cluster_names, set_cluster_names, set_number};
+use super::numbers::{HubPosition, cluster_names, set_cluster_names, set_number};
 use super::row::{COLUMNS, entry_of};
 
 /// The format that this agent writes.
@@ -139,7 +139,8 @@ pub(super) fn copy(from: &Connection, to: &mut Connection) -> Result<(), rusqlit
     Backup::new(from, to)?.run_to_completion(1024, Duration::ZERO, None)
 }
 
-/// What can be read of a damaged ledger, row by row, into an empty one; without its cursor, so that the hub lists everything anew.
+/// What can be read of a damaged ledger, row by row, into an empty one; without its cursor, so that the hub lists everything anew. By what it
+/// had followed before, a hub that was put back since knows that this site saw more.
 pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusqlite::Error> {
     let mut saved = 0;
     // A damaged page ends a walk: from the other end it may lead to the other rows.
@@ -164,6 +165,9 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
     let epoch = from.query_row("SELECT value FROM meta WHERE key = 'epoch'", [], |row| row.get::<_, i64>(0));
     if let Ok(epoch) = epoch {
         set_number(to, "epoch", epoch)?;
+    }
+    if let Ok(position) = HubPosition::of_damaged(from) {
+        position.write(to)?;
     }
     if let Ok(names) = cluster_names(from)
         && !names.is_empty()

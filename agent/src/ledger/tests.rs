@@ -317,6 +317,52 @@ fn a_damaged_ledger_is_set_aside_and_listed_anew() {
     }
 }
 
+/// Else a hub that was put back meanwhile would take the site for one that saw nothing, and have it delete what the backup says.
+#[test]
+fn what_is_saved_of_a_damaged_ledger_tells_how_far_it_had_followed_the_hub() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    let seen = vec![Seen { timeline: 5, revision: 12 }];
+    let seal = Bytes::from_static(b"proof");
+    let told =
+        [Change::Timeline(4), Change::Cursor(9), Change::Seen(seen.clone()), Change::Seal(seal.clone())];
+    ledger.commit(&[put("a", 1, b"one")]).unwrap();
+    ledger.commit(&told).unwrap();
+    let other = Connection::open(dir.path().join("ledger.sqlite")).unwrap();
+    other.execute("UPDATE works SET body = x'6f6e66'", []).unwrap();
+    assert!(ledger.entry("a").unwrap().is_none());
+    assert_eq!((ledger.relists(), ledger.position().unwrap().1), (1, 0));
+    assert_eq!((ledger.timeline().unwrap(), ledger.former_cursor().unwrap()), (4, 9));
+    assert_eq!((ledger.seen().unwrap(), ledger.epoch_seal().unwrap()), (seen, seal));
+}
+
+/// What a session has taken in follows on what the ledger held when it began.
+#[test]
+fn no_cursor_is_written_after_what_went_before_it_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let ledger = Ledger::open(dir.path()).unwrap();
+    let relists = ledger.relists();
+    ledger.commit(&[put("a", 1, b"one"), put("b", 1, b"two"), Change::Epoch(3), Change::Cursor(9)]).unwrap();
+    let damage = |key: &str| {
+        let other = Connection::open(dir.path().join("ledger.sqlite")).unwrap();
+        other.execute("UPDATE works SET body = x'6f6e66' WHERE key = ?1", [key]).unwrap();
+    };
+    let next = |revision: u64| [put("c", revision, b"three"), Change::Cursor(revision)];
+    assert_eq!(ledger.commit_after(relists, &next(10)).unwrap(), Some(true));
+    // Somebody else reads the row that is damaged.
+    damage("a");
+    assert!(ledger.entry("a").unwrap().is_none());
+    assert_eq!(ledger.commit_after(relists, &next(11)).unwrap(), None);
+    assert_eq!((ledger.position().unwrap().1, ledger.entry("c").unwrap().unwrap().revision), (0, 10));
+    // The very write finds the damage.
+    let relists = ledger.relists();
+    ledger.commit(&[Change::Cursor(12)]).unwrap();
+    damage("b");
+    assert_eq!(ledger.commit_after(relists, &[put("b", 13, b"four"), Change::Cursor(13)]).unwrap(), None);
+    assert_eq!(ledger.position().unwrap().1, 0);
+    assert_eq!(ledger.commit_after(ledger.relists(), &next(14)).unwrap(), Some(true));
+}
+
 #[test]
 fn a_life_goes_from_desired_over_deleting_to_removed_and_may_begin_anew() {
     let ledger = Ledger::in_memory().unwrap();

@@ -234,8 +234,8 @@ async fn one_session(
     let (cadence, cursor, assembly) = session.into_parts();
     (carried.cadence, carried.assembly) = (cadence, assembly);
     // A ledger that was damaged meanwhile has given its cursor up.
-    if !cursor.is_empty() && link.shared.ledger.relists() == relists {
-        link.shared.ledger.commit(&cursor)?;
+    if !cursor.is_empty() {
+        link.shared.ledger.commit_after(relists, &cursor)?;
     }
     Ok(ended)
 }
@@ -286,10 +286,7 @@ async fn converse(
     loop {
         session.heard_bytes(pulse.last());
         session.tick(started.elapsed());
-        commit(&shared, session, started.elapsed())?;
-        if shared.ledger.relists() != relists {
-            session.lost("the ledger was damaged: the hub is asked for everything again".into());
-        }
+        commit(&shared, session, relists, started.elapsed())?;
         if session.welcomed() && !welcomed {
             welcomed = true;
             carried.schedule.up(started.elapsed());
@@ -344,7 +341,9 @@ async fn converse(
             }
             return Ok(ended);
         }
-        let report_due = if full { None } else { shared.outbox.lock().due_at() };
+        // What cannot be sent is waited for otherwise than by the clock: the hub grants nothing for now, or reads no more and may say why.
+        let may_report = !full && !frames.is_closed() && session.takes_reports();
+        let report_due = if may_report { shared.outbox.lock().due_at() } else { None };
         let deadline = report_due.map_or(session.deadline(), |due| due.min(session.deadline()));
         tokio::select! {
             biased;
@@ -404,8 +403,16 @@ fn take(session: &mut Session, frame: HubFrame, ledger: &Ledger, now: Duration) 
     }
 }
 
-/// Writes what the session wants written, and wakes who works on it.
-fn commit(shared: &Shared, session: &mut Session, now: Duration) -> Result<(), LedgerError> {
+/// Writes what the session wants written, and wakes who works on it. The session is over where the ledger gave its cursor up since it
+/// began, which was `relists` times before: what comes follows on what is lost.
+fn commit(shared: &Shared, session: &mut Session, relists: u64, now: Duration) -> Result<(), LedgerError> {
+    let lost = |session: &mut Session| {
+        session.lost("the ledger was damaged: the hub is asked for everything again".into());
+    };
+    if shared.ledger.relists() != relists {
+        lost(session);
+        return Ok(());
+    }
     if !session.has_changes() {
         // The disk took nothing for a while, and now it has all of it.
         if session.owes_ack() && shared.ledger.is_durable() {
@@ -414,10 +421,10 @@ fn commit(shared: &Shared, session: &mut Session, now: Duration) -> Result<(), L
         return Ok(());
     }
     let changes = session.take_changes();
-    if shared.ledger.commit(&changes)? {
-        session.committed(now);
-    } else {
-        session.held_for_now();
+    match shared.ledger.commit_after(relists, &changes)? {
+        Some(true) => session.committed(now),
+        Some(false) => session.held_for_now(),
+        None => lost(session),
     }
     let keys: BTreeSet<String> = changes.iter().filter_map(key_of).collect();
     if !keys.is_empty() {

@@ -132,6 +132,8 @@ struct Engine {
     unlisted: BTreeSet<ObjectId>,
     /// Why the member fails, as it was told.
     failure_log: Arc<FailureLog>,
+    /// How often the ledger had lost rows when it was taken in.
+    relists: u64,
 }
 
 /// Runs until `stop`.
@@ -149,6 +151,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
     engine.begin(&link.borrow_and_update())?;
     loop {
         engine.settle()?;
+        engine.after_damage()?;
         engine.judge()?;
         engine.start_ready()?;
         engine.count();
@@ -236,12 +239,14 @@ impl Engine {
             removed: BTreeMap::new(),
             unlisted: BTreeSet::new(),
             failure_log: Arc::default(),
+            relists: 0,
         }
     }
 
     /// Takes in what the ledger holds, as the link stands.
     fn begin(&mut self, view: &LinkView) -> Result<(), LedgerError> {
         self.customize()?;
+        self.relists = self.parts.shared.ledger.relists();
         let keys = self.parts.shared.ledger.keys()?;
         if keys.is_empty() {
             self.fence = Fence::of_nothing();
@@ -307,6 +312,12 @@ impl Engine {
         };
         if !self.note(key, &entry, &manifests)? {
             return Ok(());
+        }
+        if entry.phase != Phase::Removed {
+            self.parts.shared.report(|outbox| {
+                outbox.is_back(key);
+                false
+            });
         }
         match entry.phase {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
@@ -581,6 +592,7 @@ impl Engine {
     }
 }
 
+mod after_damage;
 mod asked_services;
 mod becomes_active;
 mod customizations;

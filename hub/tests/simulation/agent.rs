@@ -2,9 +2,8 @@
 //!
 //! In: starts and ends by the script. Out: what its ledger holds, copies of it, how it stands.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_agent::identity::{Identity, IdentityStore};
 use karmada_agent::ledger::{self, Ledger};
@@ -14,14 +13,12 @@ use karmada_agent::member::proven::ProvenMember;
 use karmada_agent::pods::usage::PodUsages;
 use karmada_agent::reconcile::body::ClusterNames;
 use karmada_agent::reconcile::{agent_objects::Own, engine};
-use karmada_agent::session::Phase;
 use karmada_agent::shared::Shared;
 use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
 use karmada_agent::{LinkView, Sources, cluster_status};
 use karmada_interpreter::Native;
 use karmada_lua::Customized;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -30,13 +27,15 @@ use tokio_util::sync::CancellationToken;
 use crate::crash::{Blown, Fuse};
 use crate::dice::Dice;
 use crate::hub::WallClock;
+use crate::ledgers::{self, Camera, copy_files, directory};
 use crate::log::Log;
-use crate::member::Site;
+use crate::member::{Rests, Site};
 use crate::network::{Line, Network};
 
 struct Running {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
+    stop: CancellationToken,
 }
 
 /// An agent.
@@ -53,8 +52,12 @@ pub struct Agent {
     blown: mpsc::Sender<Blown>,
     running: Option<Running>,
     transports: Transports,
+    /// Of a version, or before a hub of one, that lacks something: see [`crate::skew`].
+    pub is_older: bool,
     /// Copies of its ledger.
     copies: Vec<TempDir>,
+    /// By which it ends at a write of its ledger.
+    pub camera: Camera,
 }
 
 /// What all agents of a run share.
@@ -62,12 +65,6 @@ pub struct Around {
     pub network: Network,
     pub log: Log,
     pub blown: mpsc::Sender<Blown>,
-}
-
-/// Where nothing waits for a disk.
-fn directory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
 impl Agent {
@@ -86,6 +83,7 @@ impl Agent {
             identity,
             directory: directory(),
             transports: if dice.clone().chance(50) { Transports::Grpc } else { Transports::BareOrGrpc },
+            is_older: false,
             dice: Arc::new(Mutex::new(dice)),
             network: around.network.clone(),
             log: around.log.clone(),
@@ -93,6 +91,7 @@ impl Agent {
             blown: around.blown.clone(),
             running: None,
             copies: Vec::new(),
+            camera: Camera::default(),
         }
     }
 
@@ -108,43 +107,23 @@ impl Agent {
         self.life += 1;
         let fuse = Fuse::new(&self.name, self.life, self.blown.clone());
         let ledger = Ledger::open(self.directory.path()).unwrap();
+        self.camera.follows(&ledger, self.directory.path(), fuse.clone());
         let cluster = self.identity.cluster_name.clone();
         let names = ClusterNames { before: ledger.is_of(&cluster).unwrap(), now: cluster };
         let (link, _) = watch::channel(LinkView::default());
         let shared = Shared::new(ledger, link);
         let (clock, draws) = (self.clock.clone(), self.dice.clone());
         let sources = Sources::new(move || clock.now(), move || draws.lock().next());
-        let member =
-            Arc::new(ProvenMember::new(self.site.seen_by(fuse.clone()), self.identity.cluster_uid.clone()));
-        let (wall, now) = (sources.clone(), sources.clone());
-        let clock = Arc::new(move || now.now());
-        let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
-        let engine = engine::Parts {
-            shared: shared.clone(),
-            member: member.clone(),
-            customized: Arc::new(Customized::new(Arc::new(Native), Arc::new(move || wall.now()))),
-            cluster: names,
-            own: Arc::new(Own::of(&identity_store, &[])),
-            drift_rate: 5.0,
-            namespaces: Arc::from([]),
-        };
-        let link = Link {
-            shared: shared.clone(),
-            connector: Arc::new(Line { network: self.network.clone(), site: self.name.clone(), fuse }),
-            identity: self.identity.clone(),
-            identity_store,
-            enrolment: None,
-            boot_id: sources.process_name(),
-            seed: sources.random(),
-            transports: if self.life.is_multiple_of(3) { Transports::Grpc } else { self.transports },
-            usages: Arc::new(PodUsages::new(member.clone(), clock)),
-            sources,
-            member: member.clone(),
-            tunnels: Arc::new(Tunnels::new(member.clone(), Allowed::default())),
-        };
+        let rests = Rests::default();
+        let seen = self.site.seen_by(fuse.clone(), rests.clone());
+        let member = Arc::new(ProvenMember::new(seen, self.identity.cluster_uid.clone()));
+        let engine = self.engine(shared.clone(), member.clone(), &sources, names);
+        let link = self.link_of(shared.clone(), member.clone(), sources, fuse);
         let (all, log, name) = (shared.clone(), self.log.clone(), self.name.clone());
+        let follows = shared.link.subscribe();
+        let stops = CancellationToken::new();
+        let stop = stops.clone();
         let task = tokio::spawn(async move {
-            let stop = CancellationToken::new();
             let works = async {
                 tokio::join!(
                     Box::pin(engine::run(engine, stop.clone())),
@@ -158,19 +137,77 @@ impl Agent {
                 biased;
                 other = member.watch_identity() => return log.line(format_args!("{name} finds {other} and ends")),
                 ended = works => ended,
+                never = rests.follows(follows) => never,
             };
             log.line(format_args!("{name} ended by itself: {engine:?}, {link:?}"));
         });
         self.log.line(format_args!("{} starts", self.name));
-        self.running = Some(Running { shared, task });
+        self.running = Some(Running { shared, task, stop: stops });
+    }
+
+    fn engine(
+        &self,
+        shared: Arc<Shared>,
+        member: Arc<ProvenMember>,
+        sources: &Sources,
+        cluster: ClusterNames,
+    ) -> engine::Parts {
+        let wall = sources.clone();
+        let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
+        engine::Parts {
+            shared,
+            member,
+            customized: Arc::new(Customized::new(Arc::new(Native), Arc::new(move || wall.now()))),
+            cluster,
+            own: Arc::new(Own::of(&identity_store, &[])),
+            drift_rate: 5.0,
+            namespaces: Arc::from([]),
+        }
+    }
+
+    fn link_of(&self, shared: Arc<Shared>, member: Arc<ProvenMember>, sources: Sources, fuse: Fuse) -> Link {
+        let now = sources.clone();
+        let clock = Arc::new(move || now.now());
+        Link {
+            shared,
+            connector: Arc::new(Line { network: self.network.clone(), site: self.name.clone(), fuse }),
+            identity: self.identity.clone(),
+            identity_store: IdentityStore::Directory(self.directory.path().to_owned()),
+            enrolment: None,
+            boot_id: sources.process_name(),
+            seed: sources.random(),
+            transports: match self.life.is_multiple_of(3) {
+                _ if self.is_older => Transports::BareOrGrpc,
+                true => Transports::Grpc,
+                false => self.transports,
+            },
+            usages: Arc::new(PodUsages::new(member.clone(), clock)),
+            sources,
+            member: member.clone(),
+            tunnels: Arc::new(Tunnels::new(member, Allowed::default())),
+        }
+    }
+
+    /// The process is asked to end, and is killed where it does not in time.
+    pub async fn stop(&mut self, patience: Duration) {
+        let Some(running) = &mut self.running else { return };
+        running.stop.cancel();
+        let is_over = tokio::time::timeout(patience, &mut running.task).await.is_ok();
+        self.log.line(format_args!("{} was asked to end: {is_over}", self.name));
+        self.crash().await;
     }
 
     /// The process ends in the middle of whatever it does.
     pub async fn crash(&mut self) {
         let Some(running) = self.running.take() else { return };
-        running.task.abort();
-        let _ = running.task.await;
+        if !running.task.is_finished() {
+            running.task.abort();
+            let _ = running.task.await;
+        }
         drop(running.shared);
+        if let Some(left) = self.camera.take() {
+            self.directory = left;
+        }
         self.log.line(format_args!("{} ends", self.name));
     }
 
@@ -188,20 +225,10 @@ impl Agent {
         self.ledger().is_some_and(|ledger| ledger.entry(name).is_ok_and(|entry| entry.is_some()))
     }
 
-    /// Works of which the ledger knows otherwise than the hub.
-    pub fn remembers_otherwise(&self, works: &BTreeMap<String, Value>) -> Vec<String> {
-        let held = self.ledger().and_then(|ledger| ledger.held().ok()).unwrap_or_default();
-        let mut wrong = Vec::new();
-        for (key, held) in &held {
-            let is_right = works.get(key).is_some_and(|work| work["metadata"]["uid"] == held.uid.as_str());
-            if !is_right || held.phase != Phase::Desired {
-                wrong.push(format!("{} holds {key} still: {:?}", self.name, held.phase));
-            }
-        }
-        for key in works.keys().filter(|key| !held.contains_key(*key)) {
-            wrong.push(format!("{} does not hold {key}", self.name));
-        }
-        wrong
+    /// One bit of what the ledger holds of a Work flips, whether the process runs or not.
+    pub fn flip_a_bit(&mut self, dice: &mut Dice) {
+        let flipped = ledgers::flip_a_bit(self.directory.path(), dice);
+        self.log.line(format_args!("a bit flips in the ledger of {}: {flipped:?}", self.name));
     }
 
     /// What is in the directory is copied, to come back later.
@@ -233,6 +260,7 @@ impl Agent {
             identity: self.identity.clone(),
             directory: copy,
             transports: self.transports,
+            is_older: self.is_older,
             dice: Arc::new(Mutex::new(dice)),
             network: self.network.clone(),
             log: self.log.clone(),
@@ -240,13 +268,7 @@ impl Agent {
             blown: self.blown.clone(),
             running: None,
             copies: Vec::new(),
+            camera: Camera::default(),
         }
-    }
-}
-
-fn copy_files(from: &Path, to: &Path) {
-    let files: Vec<PathBuf> = std::fs::read_dir(from).unwrap().map(|file| file.unwrap().path()).collect();
-    for file in files.iter().filter(|file| file.is_file()) {
-        std::fs::copy(file, to.join(file.file_name().unwrap())).unwrap();
     }
 }

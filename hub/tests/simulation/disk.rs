@@ -1,16 +1,20 @@
 //! The hub's store as a file that outlives it: what was acknowledged is there for the next start, and a process that has ended writes
-//! nothing more.
+//! nothing more. The disk may be full, or slow.
 //!
-//! In: the store's calls. Out: the same of a store in memory; and the end of the hub at a write, before the writer has heard of it.
+//! In: the store's calls, and what the script does to the disk. Out: the same of a store in memory, later or refused; and the end of the
+//! hub at a write, before the writer has heard of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::{BoxFuture, FutureExt, pending};
+use futures::future::{BoxFuture, FutureExt, pending, ready};
 use karmada_store::{Expect, KeyValue, MemoryStore, Page, Revision, Store, StoreError, Watch};
 
 use crate::crash::Fuse;
+
+type Answer<T> = BoxFuture<'static, Result<T, StoreError>>;
 
 /// A store behind one life of the hub.
 pub struct Disk {
@@ -18,17 +22,37 @@ pub struct Disk {
     fuse: Fuse,
     /// The hub ends at the write after so many more; zero: at none.
     writes_left: AtomicU64,
-    ended: AtomicBool,
+    ended: Arc<AtomicBool>,
+    is_full: AtomicBool,
+    /// How long a write takes, in milliseconds: half of it before it is carried out.
+    slowness: AtomicU64,
 }
 
 impl Disk {
     pub fn new(store: Arc<MemoryStore>, fuse: Fuse) -> Self {
-        Self { store, fuse, writes_left: AtomicU64::new(0), ended: AtomicBool::new(false) }
+        Self {
+            store,
+            fuse,
+            writes_left: AtomicU64::new(0),
+            ended: Arc::default(),
+            is_full: AtomicBool::new(false),
+            slowness: AtomicU64::new(0),
+        }
     }
 
     /// The hub ends at its `write`th write from now on, which is on the disk then.
     pub fn ends_at(&self, write: u64) {
         self.writes_left.store(write, Ordering::Relaxed);
+    }
+
+    /// It takes nothing any more, or takes what comes again.
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// A write takes so long.
+    pub fn set_slowness(&self, slowness: Duration) {
+        self.slowness.store(slowness.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// The process has ended.
@@ -37,7 +61,7 @@ impl Disk {
     }
 
     fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
+        self.ended.load(Ordering::Relaxed) || self.fuse.is_blown()
     }
 
     /// Whether the hub ends over the write that was just carried out.
@@ -55,13 +79,30 @@ impl Disk {
 
     fn answer<T: Send + 'static>(
         &self,
-        answer: impl FnOnce() -> BoxFuture<'static, Result<T, StoreError>>,
-    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        write: impl FnOnce(&MemoryStore) -> Answer<T> + Send + 'static,
+    ) -> Answer<T> {
         if self.is_ended() {
             return pending().boxed();
         }
-        let answer = answer();
-        if self.ends_here() { pending().boxed() } else { answer }
+        if self.is_full.load(Ordering::Relaxed) {
+            return ready(Err(StoreError::Full)).boxed();
+        }
+        let half = Duration::from_millis(self.slowness.load(Ordering::Relaxed) / 2);
+        if half.is_zero() {
+            let answer = write(&self.store);
+            return if self.ends_here() { pending().boxed() } else { answer };
+        }
+        let (store, ended) = (self.store.clone(), self.ended.clone());
+        let late = async move {
+            tokio::time::sleep(half).await;
+            if ended.load(Ordering::Relaxed) {
+                return pending().await;
+            }
+            let answer = write(&store).await;
+            tokio::time::sleep(half).await;
+            answer
+        };
+        late.boxed()
     }
 }
 
@@ -72,11 +113,13 @@ impl Store for Disk {
         value: Bytes,
         expect: Expect,
     ) -> BoxFuture<'static, Result<Revision, StoreError>> {
-        self.answer(|| self.store.put(key, value, expect))
+        let key = key.to_owned();
+        self.answer(move |store| store.put(&key, value, expect))
     }
 
     fn delete(&self, key: &str, expect: Revision) -> BoxFuture<'static, Result<Revision, StoreError>> {
-        self.answer(|| self.store.delete(key, expect))
+        let key = key.to_owned();
+        self.answer(move |store| store.delete(&key, expect))
     }
 
     fn get(&self, key: &str) -> BoxFuture<'static, Result<Option<KeyValue>, StoreError>> {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
+use karmada_agent::ledger::Ledger;
 use karmada_bare::{Incoming, Outgoing};
 use karmada_certs::PeerIdentity;
 use karmada_controllers::events::Recorder;
@@ -15,13 +17,16 @@ use karmada_controllers::port::Api;
 use karmada_controllers::queue::Queue;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
-use karmada_gateway::connection::{Caller, carry};
+use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
+use karmada_gateway::session::Document;
 use karmada_gateway::{Gateway, Options, SharedFleet, Sources, service};
 use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions};
 use karmada_hub::{DataDir, RegistryApi};
 use karmada_kinds::catalogue;
+use karmada_proto::DOCUMENTS;
 use karmada_proto::pulse::Pulse;
+use karmada_proto::v1::{AgentFrame, HubFrame, Table};
 use karmada_registry::cache::Cache;
 use karmada_registry::{Parts, Registry};
 use karmada_store::{MemoryStore, Store};
@@ -42,6 +47,7 @@ use crate::identities::Authorities;
 use crate::log::Log;
 use crate::network::Network;
 use crate::pipe::End;
+use crate::skew::{self, Skew};
 
 /// A wall clock that somebody may set.
 #[derive(Clone)]
@@ -72,7 +78,7 @@ pub struct Running {
     pub registry: Arc<Registry>,
     pub gateway: Arc<Gateway>,
     pub registrar: Arc<HubRegistrar>,
-    disk: Arc<Disk>,
+    pub disk: Arc<Disk>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -87,6 +93,10 @@ pub struct Hub {
     network: Network,
     log: Log,
     pub life: u64,
+    /// Which versions its agents are of.
+    pub skew: Skew,
+    /// What every agent is told whole, once there is one.
+    pub document: Option<Arc<Document>>,
     blown: mpsc::Sender<Blown>,
 }
 
@@ -105,8 +115,10 @@ impl Hub {
             authorities,
             dice: Arc::new(Mutex::new(dice)),
             network,
+            skew: Skew::new(log.clone()),
             log,
             life: 0,
+            document: None,
             blown,
         }
     }
@@ -118,7 +130,7 @@ impl Hub {
         }
         self.life += 1;
         let fuse = Fuse::new("hub", self.life, self.blown.clone());
-        let disk = Arc::new(Disk::new(self.store.clone(), fuse));
+        let disk = Arc::new(Disk::new(self.store.clone(), fuse.clone()));
         let store: Arc<dyn Store> = disk.clone();
         let (draws, clock) = (self.dice.clone(), self.clock.clone());
         let id = draws.lock().next();
@@ -147,14 +159,18 @@ impl Hub {
         }));
         let gateway = self.gateway(&registry, (data, sessions), &tracker, (stop.clone(), clock));
         let (connections, accepted) = mpsc::channel(64);
-        tasks.spawn(accept(accepted, self.authorities.acceptor.clone(), gateway.0.clone()));
-        self.network.hub_listens(connections);
+        let versions = self.skew.clone();
+        tasks.spawn(accept(accepted, self.authorities.acceptor.clone(), gateway.0.clone(), versions));
+        self.network.hub_listens(connections, fuse);
         self.log.line(format_args!(
             "the hub starts at {} in epoch {}",
             self.store.revision(),
             self.store.epoch()
         ));
         let (gateway, registrar) = gateway;
+        if let Some(document) = &self.document {
+            gateway.tell(document.clone()).await;
+        }
         self.running = Some(Running { registry, gateway, registrar, disk, stop, tasks });
     }
 
@@ -184,6 +200,24 @@ impl Hub {
         (Gateway::new(ports, fleet, Options::default()), registrar)
     }
 
+    /// All agents are told this whole from now on.
+    pub async fn tells(&mut self, text: &str) {
+        let document = Arc::new(Document::new(Table::Customizations, &text.to_owned().into()));
+        self.document = Some(document.clone());
+        if let Some(running) = &self.running {
+            running.gateway.tell(document).await;
+        }
+    }
+
+    /// It goes down in order: its agents are asked to leave, and nobody new is let in.
+    pub async fn drain(&mut self, within: Duration) {
+        let Some(running) = &self.running else { return };
+        self.log.line("the hub goes down in order");
+        self.network.hub_closes();
+        running.gateway.drain(within).await;
+        self.crash(false).await;
+    }
+
     /// It ends as by a power cut, or is killed: its peers hear nothing of it where it `vanishes`.
     pub async fn crash(&mut self, vanishes: bool) {
         let Some(mut running) = self.running.take() else { return };
@@ -202,6 +236,23 @@ impl Hub {
         if let Some(running) = &self.running {
             running.disk.ends_at(write);
         }
+    }
+
+    /// Nothing is to happen to it any more.
+    pub fn is_well(&self) {
+        if let Some(running) = &self.running {
+            running.disk.ends_at(0);
+            running.disk.set_full(false);
+            running.disk.set_slowness(Duration::ZERO);
+        }
+    }
+
+    /// Where the ledger of a site, which takes documents, holds another than the one that is told.
+    pub fn document_lacks(&self, site: &str, ledger: &Ledger) -> Option<String> {
+        let told = self.document.as_ref().filter(|_| !self.skew.missing(site).contains(DOCUMENTS))?;
+        let held = ledger.document(told.table as u32).ok().flatten();
+        let is_held = held.is_some_and(|(hash, _)| hash == told.hash);
+        (!is_held).then(|| format!("{site} holds another document than the one that is told"))
     }
 
     /// A backup of the store, while the hub runs or not.
@@ -230,19 +281,25 @@ impl Hub {
 }
 
 /// Serves each connection; the verified peer goes into every request's extensions.
-async fn accept(mut connections: mpsc::Receiver<(String, End)>, tls: TlsAcceptor, gateway: Arc<Gateway>) {
+async fn accept(
+    mut connections: mpsc::Receiver<(String, End)>,
+    tls: TlsAcceptor,
+    gateway: Arc<Gateway>,
+    skew: Skew,
+) {
     // The connections end with the hub.
     let mut serving = JoinSet::new();
     let service = service::of(&gateway);
-    while let Some((_, stream)) = connections.recv().await {
+    while let Some((site, stream)) = connections.recv().await {
         let (tls, service, gateway) = (tls.clone(), service.clone(), gateway.clone());
+        let versions = skew.session(&site);
         serving.spawn(async move {
             let handshake = tokio::time::timeout(Duration::from_secs(10), tls.accept(stream)).await;
             let Ok(Ok(stream)) = handshake else { return };
             let chain = stream.get_ref().1.peer_certificates();
             let peer = chain.and_then(|chain| PeerIdentity::from_der(&chain[0]).ok());
             if stream.get_ref().1.alpn_protocol() == Some(karmada_bare::ALPN) {
-                return frames(&gateway, peer.unwrap(), stream).await;
+                return frames(&gateway, peer.unwrap(), stream, versions).await;
             }
             let service =
                 hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
@@ -260,9 +317,14 @@ async fn accept(mut connections: mpsc::Receiver<(String, End)>, tls: TlsAcceptor
 }
 
 /// Serves a session without HTTP.
-async fn frames(gateway: &Arc<Gateway>, peer: PeerIdentity, stream: TlsStream<End>) {
+async fn frames(gateway: &Arc<Gateway>, peer: PeerIdentity, stream: TlsStream<End>, versions: skew::Session) {
     let (reads, writes) = tokio::io::split(stream);
     let limits = karmada_bare::Limits { first: 64 << 10, then: karmada_proto::MESSAGE_LIMIT };
     let caller = Caller { peer, from: None, pulse: Pulse::default(), transport: "bare" };
-    let _ = carry(gateway, caller, Incoming::new(reads, limits), Outgoing::new(writes)).await;
+    let versions = &versions;
+    let incoming: Incoming<_, AgentFrame> = Incoming::new(reads, limits);
+    let incoming = incoming.map(|frame| frame.map(|frame| versions.to_hub(frame)));
+    let frames = connect(gateway, caller, incoming).await;
+    let outgoing: Outgoing<_, HubFrame> = Outgoing::new(writes);
+    let _ = frames.map(|frame| Ok(versions.to_agent(frame))).forward(outgoing).await;
 }

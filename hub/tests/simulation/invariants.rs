@@ -2,19 +2,86 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+use karmada_agent::ledger::Ledger;
 use karmada_agent::member::ObjectId;
 use karmada_agent::member::memory::MemoryMember;
+use karmada_agent::session::Phase;
 use karmada_api::object;
 use karmada_api::strings::{annotations, labels};
 use serde_json::Value;
 
 use crate::member::Deletion;
-use crate::users::{Asked, is_deleting, manifests};
+use crate::users::{Asked, is_deleting, is_suspended, manifests};
 
 /// Objects of a member that bear our mark.
 pub fn managed(member: &MemoryMember) -> BTreeMap<ObjectId, Value> {
     let all = member.ids().into_iter().filter_map(|id| Some((id.clone(), member.read(&id)?)));
     all.filter(|(_, object)| object::label(object, labels::MANAGED) == Some(labels::MANAGED_VALUE)).collect()
+}
+
+/// The uids of what a member has of what a Work names, with that Work's marks.
+pub fn uids_of(member: &MemoryMember, work: &Value) -> BTreeSet<String> {
+    let name = object::name(work);
+    let there = manifests(work).into_iter().filter_map(|manifest| member.read(&ObjectId::of(&manifest)));
+    there.filter(|object| is_of(object, name)).map(|object| object::uid(&object).to_owned()).collect()
+}
+
+/// Whether a member has any of these objects, with the marks of Work `name`.
+pub fn has_any(member: &MemoryMember, name: &str, uids: &BTreeSet<String>) -> bool {
+    managed(member).values().any(|object| is_of(object, name) && uids.contains(object::uid(object)))
+}
+
+fn is_of(object: &Value, work: &str) -> bool {
+    object::annotation(object, annotations::WORK_NAME) == Some(work)
+        && object::label(object, labels::MANAGED) == Some(labels::MANAGED_VALUE)
+}
+
+/// Where a ledger knows otherwise of Works than the hub; `bodies`: the hashes of theirs.
+pub fn remembered_otherwise(
+    site: &str,
+    ledger: &Ledger,
+    works: &BTreeMap<String, Value>,
+    bodies: &BTreeMap<String, Bytes>,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for key in ledger.keys().unwrap_or_default() {
+        let Ok(Some(entry)) = ledger.entry(&key) else { continue };
+        let Some(work) = works.get(&key).filter(|_| entry.phase == Phase::Desired) else {
+            wrong.push(format!("{site} holds {key} still: {:?}", entry.phase));
+            continue;
+        };
+        let (metadata, spec) = (&work["metadata"], &work["spec"]);
+        let says = |field: &str| spec[field] == true;
+        let retry = metadata["annotations"]["edge.karmada.io/retry"].as_str().unwrap_or_default();
+        for (what, is_right) in [
+            ("life", metadata["uid"] == entry.uid.as_str()),
+            ("body", bodies.get(&key) == Some(&entry.hash)),
+            ("generation", metadata["generation"] == entry.generation),
+            ("word on what was put aside", retry == entry.retry),
+            ("suspension", says("suspendDispatching") == entry.suspended),
+            ("word on what stays", says("preserveResourcesOnDeletion") == entry.preserve),
+        ] {
+            if !is_right {
+                wrong.push(format!("{site} holds another {what} of {key}"));
+            }
+        }
+    }
+    let held = ledger.keys().unwrap_or_default();
+    for key in works.keys().filter(|key| !held.contains(key)) {
+        wrong.push(format!("{site} does not hold {key}"));
+    }
+    wrong
+}
+
+/// Objects of others that are not as they were.
+pub fn others_differ(others: &BTreeSet<ObjectId>, member: &MemoryMember) -> Vec<String> {
+    let is_theirs = |id: &&ObjectId| {
+        member.read(id).is_some_and(|object| {
+            object["data"]["text"] == "theirs" && object::label(&object, labels::MANAGED).is_none()
+        })
+    };
+    others.iter().filter(|id| !is_theirs(id)).map(|id| format!("{id} is another's, and was taken")).collect()
 }
 
 /// How a member differs from what the hub's Works say; `bad` names what it cannot take.
@@ -30,10 +97,20 @@ pub fn differences(
         if is_deleting(work) {
             wrong.push(format!("{name} is deleted, and still there"));
         }
-        for manifest in manifests(work) {
+        // Of a Work over which the agent ended nothing is written any more, whatever else it names.
+        let all = manifests(work);
+        let is_poison = |manifest: &Value| object::name(manifest).starts_with("poison");
+        let is_aside = all.iter().any(|manifest| is_poison(manifest) && bad.contains(object::name(manifest)));
+        for manifest in all {
             let id = ObjectId::of(&manifest);
             named.insert(id.clone());
-            if bad.contains(&id.name) || is_deleting(work) {
+            if is_suspended(name) {
+                if there.contains_key(&id) {
+                    wrong.push(format!("{id} of {name} is there, which is suspended"));
+                }
+                continue;
+            }
+            if bad.contains(&id.name) || is_aside || is_deleting(work) {
                 continue;
             }
             match there.get(&id) {
@@ -63,7 +140,7 @@ fn otherwise(name: &str, id: &ObjectId, manifest: &Value, object: &Value) -> Opt
 /// the member has.
 pub fn untold(works: &BTreeMap<String, Value>, member: &MemoryMember, bad: &BTreeSet<String>) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (name, work) in works.iter().filter(|(_, work)| !is_deleting(work)) {
+    for (name, work) in works.iter().filter(|(name, work)| !is_deleting(work) && !is_suspended(name)) {
         let all = manifests(work);
         let is_bad = all.iter().any(|manifest| bad.contains(&ObjectId::of(manifest).name));
         let conditions = work["status"]["conditions"].as_array();

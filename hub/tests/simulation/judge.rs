@@ -2,7 +2,7 @@
 //!
 //! In: the world. Out: what is wrong, in words. Here is also the person who decides what the fleet waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use karmada_agent::LinkView;
@@ -12,10 +12,11 @@ use karmada_gateway::ports::Batch;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::hub::Running;
 use crate::invariants::{self, managed};
 use crate::network::Harm;
-use crate::users::{self, cluster, is_deleting, works};
-use crate::world::World;
+use crate::users::{self, cluster, is_deleting, lives, works};
+use crate::world::{Leaving, World};
 
 /// After everything is mended, this is enough, whatever happened.
 const ENOUGH: Duration = Duration::from_secs(3 * 3600);
@@ -27,6 +28,10 @@ impl World {
     pub fn look(&mut self) {
         self.judge_deletions();
         self.judge_removals();
+        self.wrong.extend(self.hub.skew.take_wrong());
+        for place in &self.places {
+            self.wrong.extend(place.agent.site.take_wrong());
+        }
     }
 
     fn judge_deletions(&mut self) {
@@ -61,34 +66,45 @@ impl World {
         }
     }
 
-    /// A Work goes from the hub once its objects are gone from the member, and not before.
-    fn judge_removals(&mut self) {
+    /// Works that are on their way out are remembered with what they have at their site.
+    pub fn note_leaving(&mut self) {
         let Some(registry) = self.registry() else { return };
-        let life = self.hub.life;
+        let hub_returns = self.hub_returns;
         for place in &self.places {
             let site = &place.agent.name;
-            let all = works(&registry, site);
-            for (name, work) in &all {
-                if is_deleting(work) {
-                    self.leaving.insert((site.clone(), name.clone()), life);
+            for (name, uid, _) in lives(&registry, site).into_iter().filter(|(.., deleting)| *deleting) {
+                let key = (site.clone(), name, uid);
+                // In another life of the hub it may have been let go already.
+                if self.leaving.get(&key).is_none_or(|leaving| leaving.hub_returns != hub_returns) {
+                    let named = works(&registry, site).remove(&key.1).unwrap_or_default();
+                    let objects = invariants::uids_of(&place.agent.site.memory, &named);
+                    self.leaving.insert(key, Leaving { hub_returns, objects });
                 }
             }
-            let left: Vec<_> = self
-                .leaving
-                .keys()
-                .filter(|(at, name)| at == site && !all.contains_key(name))
-                .cloned()
-                .collect();
-            for name in left {
-                // What the restart of the hub, or the return of an older one, took away was not removed.
-                let is_told = self.leaving.remove(&name) == Some(life);
-                let mut there = managed(&place.agent.site.memory).into_iter();
-                let is_there = there
-                    .any(|(_, object)| object::annotation(&object, annotations::WORK_NAME) == Some(&name.1));
-                if is_told && is_there && place.returns.0 == 0 {
-                    self.wrong
-                        .push(format!("{} of {site} is gone from the hub, and not from the member", name.1));
-                }
+        }
+    }
+
+    /// A Work that is deleted goes from the hub once the objects that it had then are gone from the member, and not before.
+    fn judge_removals(&mut self) {
+        self.note_leaving();
+        let Some(registry) = self.registry().filter(|_| !self.leaving.is_empty()) else { return };
+        let sites: Vec<String> = self.places.iter().map(|place| place.agent.name.clone()).collect();
+        let of = |site: &String| {
+            let site = site.clone();
+            lives(&registry, &site).into_iter().map(move |(name, uid, _)| (site.clone(), name, uid))
+        };
+        let there: BTreeSet<_> = sites.iter().flat_map(of).collect();
+        let gone: Vec<_> = self.leaving.keys().filter(|key| !there.contains(key)).cloned().collect();
+        for key in gone {
+            let Some(leaving) = self.leaving.remove(&key) else { continue };
+            // What the return of an older hub took away was not removed.
+            if leaving.hub_returns != self.hub_returns {
+                continue;
+            }
+            let (site, name, _) = key;
+            let Some(place) = self.places.iter().find(|place| place.agent.name == site) else { continue };
+            if invariants::has_any(&place.agent.site.memory, &name, &leaving.objects) {
+                self.wrong.push(format!("{name} of {site} is gone from the hub, and not from the member"));
             }
         }
     }
@@ -99,7 +115,7 @@ impl World {
         self.network.heal();
         self.hub.clock.set_ahead(0);
         self.hub_starts_at = None;
-        self.hub.ends_at(0);
+        self.hub.is_well();
         self.hub.start().await;
         for place in &mut self.places {
             if let Some(mut clone) = place.clone.take() {
@@ -108,6 +124,13 @@ impl World {
             place.clone_ends_at = None;
             place.agent.clock.set_ahead(0);
             place.agent.site.forget_faults();
+            place.agent.camera.forgets();
+            // Some stay of the version that they are of.
+            if place.agent.is_older && self.dice.chance(50) {
+                place.agent.crash().await;
+                place.agent.is_older = false;
+                self.hub.skew.set(&place.agent.name, BTreeSet::new());
+            }
             if let Some(ledger) = place.agent.ledger() {
                 ledger.bound_file(None);
             }
@@ -124,12 +147,13 @@ impl World {
             let site = &place.agent.name;
             if !matches!(place.agent.link(), Some(LinkView::Connected { .. })) {
                 wrong.push(format!("{site} is not connected: {:?}", place.agent.link()));
+                continue;
             }
             let works = works(&running.registry, site);
             let memory = &place.agent.site.memory;
             wrong.extend(invariants::differences(&works, memory, &place.bad));
             wrong.extend(invariants::untold(&works, memory, &place.bad));
-            wrong.extend(place.agent.remembers_otherwise(&works));
+            wrong.extend(invariants::others_differ(&place.others, memory));
             let found = cluster(&running.registry, site);
             let text = found["metadata"]["annotations"][annotations::ORPHANS].as_str().unwrap_or("{}");
             let orphans: BTreeMap<String, String> = serde_json::from_str(text).unwrap();
@@ -139,6 +163,20 @@ impl World {
                     wrong.push(format!("{site} has an orphan: {name}, {fate}"));
                 }
             }
+        }
+        // Read in full, and so once all else is right.
+        if wrong.is_empty() { self.remembered_otherwise(running) } else { wrong }
+    }
+
+    /// Where ledgers do not hold what the hub has.
+    fn remembered_otherwise(&self, running: &Running) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for place in &self.places {
+            let site = &place.agent.name;
+            let Some(ledger) = place.agent.ledger() else { continue };
+            let (works, bodies) = (works(&running.registry, site), users::bodies(&running.registry, site));
+            wrong.extend(invariants::remembered_otherwise(site, ledger, &works, &bodies));
+            wrong.extend(self.hub.document_lacks(site, ledger));
         }
         wrong
     }
@@ -151,6 +189,11 @@ impl World {
             let running = self.hub.running.as_ref().unwrap();
             let gateway = running.gateway.clone();
             if let Some(hold) = gateway.fleet().link(&site).hold {
+                if !works(&registry, &site).values().any(is_deleting) {
+                    self.asks_for_nothing(at);
+                    continue;
+                }
+                self.places[at].asked_for_nothing = 0;
                 let batch: Batch = hold.batch;
                 let said = (annotations::CONFIRM_DELETES, batch.to_string());
                 self.places[at].held.clear();
@@ -160,6 +203,15 @@ impl World {
             let found = cluster(&registry, &site);
             self.decide_orphans(at, &found).await;
             self.release(at).await;
+        }
+    }
+
+    /// A person is asked to let deletes go, and there are none. What just went may be shown for a moment.
+    fn asks_for_nothing(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        place.asked_for_nothing += 1;
+        if place.asked_for_nothing == 3 {
+            self.wrong.push(format!("deletes of {} are held, and there are none", place.agent.name));
         }
     }
 
@@ -174,6 +226,9 @@ impl World {
         for (name, fate) in &mut orphans {
             self.users.asked.decided.insert((site.clone(), name.clone()));
             *fate = "delete".into();
+        }
+        if self.places[at].returns.0 == 0 {
+            self.log.line(format_args!("ODD: orphans of {site} though nothing was taken back: {text}"));
         }
         let decided: Vec<(String, bool)> = orphans.keys().map(|name| (name.clone(), false)).collect();
         let text = Value::Object(orphans).to_string();
@@ -214,6 +269,13 @@ impl World {
                 return self.wrong.extend(unfinished);
             }
             decides += 1;
+            // What two agents made of one member, the start of an agent alone finds out.
+            if decides == 360 {
+                for place in self.places.iter_mut().filter(|place| place.had_clone) {
+                    place.agent.crash().await;
+                    place.agent.start();
+                }
+            }
             if decides % 12 == 0 {
                 let _ = tokio::time::timeout(Duration::from_secs(60), self.decide()).await;
             }
@@ -249,6 +311,7 @@ impl World {
         for (place, before) in self.places.iter().zip(before) {
             let site = &place.agent.name;
             // What the member refuses is tried again and again.
+            let compares = !self.hub.skew.missing(site).contains(karmada_proto::DIGESTS);
             if place.bad.is_empty() && place.agent.site.calls() != before {
                 self.wrong.push(format!("{site} wrote to its member though nothing had changed"));
             }
@@ -258,7 +321,7 @@ impl World {
                 continue;
             };
             let (received, sent) = (session.progress.received, session.progress.sent);
-            if received > IN_SYNC || sent > IN_SYNC {
+            if compares && (received > IN_SYNC || sent > IN_SYNC) {
                 let word =
                     format!("{site} was told {sent} bytes and told {received}, though all was in sync");
                 self.wrong.push(word);

@@ -17,11 +17,13 @@ mod hub;
 mod identities;
 mod invariants;
 mod judge;
+mod ledgers;
 mod log;
 mod member;
 mod network;
 mod pipe;
 mod script;
+mod skew;
 mod users;
 mod world;
 

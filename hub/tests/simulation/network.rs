@@ -52,7 +52,9 @@ pub enum Harm {
 #[derive(Default)]
 struct State {
     weather: BTreeMap<String, Weather>,
-    hub: Option<mpsc::Sender<(String, End)>>,
+    hub: Option<(mpsc::Sender<(String, End)>, Fuse)>,
+    /// How often each site was connected.
+    connected: BTreeMap<String, u64>,
     /// The connections of each site, the newest last.
     flows: BTreeMap<String, Vec<Flow>>,
     /// What the next connection of a site, or this one, meets.
@@ -71,11 +73,17 @@ impl Network {
         Self { state: Arc::default(), log }
     }
 
-    /// A hub listens from now on; or none does, and what was connected is gone without a word where it `vanishes`.
-    pub fn hub_listens(&self, hub: mpsc::Sender<(String, End)>) {
-        self.state.lock().hub = Some(hub);
+    /// A hub listens from now on, whose `fuse` is blown where it is to end in the middle of something.
+    pub fn hub_listens(&self, hub: mpsc::Sender<(String, End)>, fuse: Fuse) {
+        self.state.lock().hub = Some((hub, fuse));
     }
 
+    /// None listens any more; what is connected stays so.
+    pub fn hub_closes(&self) {
+        self.state.lock().hub = None;
+    }
+
+    /// None listens any more, and what was connected is gone without a word where it `vanishes`.
     pub fn hub_is_gone(&self, vanishes: bool) {
         let mut state = self.state.lock();
         state.hub = None;
@@ -125,6 +133,11 @@ impl Network {
         }
     }
 
+    /// How often a site was connected so far.
+    pub fn connected(&self, site: &str) -> u64 {
+        self.state.lock().connected.get(site).copied().unwrap_or_default()
+    }
+
     fn dial(&self, site: &str, fuse: &Fuse) -> Result<Option<End>, ()> {
         let mut state = self.state.lock();
         let weather = state.weather.get(site).copied().unwrap_or_default();
@@ -133,8 +146,8 @@ impl Network {
             Dials::Refused => return Err(()),
             Dials::Through => {}
         }
-        let hub = state.hub.clone().ok_or(())?;
-        let (ours, theirs, flow) = pipe::pair(weather.delay, weather.slowness, fuse.clone());
+        let (hub, hubs) = state.hub.clone().ok_or(())?;
+        let (ours, theirs, flow) = pipe::pair(weather.delay, weather.slowness, (fuse.clone(), hubs));
         for (towards, fault) in state.faults.remove(site).unwrap_or_default() {
             flow.fault(towards, fault);
         }
@@ -142,6 +155,7 @@ impl Network {
         let flows = state.flows.entry(site.to_owned()).or_default();
         flows.retain(|flow| !flow.is_over());
         flows.push(flow);
+        *state.connected.entry(site.to_owned()).or_default() += 1;
         drop(state);
         self.log.line(format_args!("{site} is connected"));
         Ok(Some(ours))
@@ -161,6 +175,7 @@ impl Connector for Line {
     async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError> {
         let tcp = |error: &str| DialError::Tcp { endpoint: endpoint.to_owned(), error: error.to_owned() };
         tokio::time::sleep(Duration::from_millis(1)).await;
+        self.fuse.holds().await;
         match self.network.dial(&self.site, &self.fuse) {
             Ok(Some(end)) => Ok(Box::new(end)),
             Ok(None) => {

@@ -45,7 +45,7 @@ pub enum FaultKind {
     Silence,
     /// One bit of it is another.
     Flip,
-    /// The agent ends as it is written.
+    /// The process that writes it ends.
     Crash,
 }
 
@@ -183,14 +183,14 @@ pub struct End {
     outgoing: Shared,
     timer: Option<Pin<Box<Sleep>>>,
     /// Of the process that writes here.
-    fuse: Option<Fuse>,
+    fuse: Fuse,
 }
 
-/// The agent's end, the hub's, and the connection.
-pub fn pair(delay: Duration, slowness: Duration, fuse: Fuse) -> (End, End, Flow) {
+/// The agent's end, the hub's, and the connection. `fuses`: the agent's, and the hub's.
+pub fn pair(delay: Duration, slowness: Duration, fuses: (Fuse, Fuse)) -> (End, End, Flow) {
     let (to_hub, to_agent) = (Direction::new(delay, slowness), Direction::new(delay, slowness));
-    let agent = End { incoming: to_agent.clone(), outgoing: to_hub.clone(), timer: None, fuse: Some(fuse) };
-    let hub = End { incoming: to_hub.clone(), outgoing: to_agent.clone(), timer: None, fuse: None };
+    let agent = End { incoming: to_agent.clone(), outgoing: to_hub.clone(), timer: None, fuse: fuses.0 };
+    let hub = End { incoming: to_hub.clone(), outgoing: to_agent.clone(), timer: None, fuse: fuses.1 };
     (agent, hub, Flow { to_hub, to_agent })
 }
 
@@ -201,6 +201,10 @@ impl AsyncRead for End {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if this.fuse.is_blown() {
+            this.close();
+            return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
+        }
         let mut incoming = this.incoming.lock();
         if incoming.stands == Stands::Reset {
             return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
@@ -236,6 +240,10 @@ impl AsyncRead for End {
 
 impl AsyncWrite for End {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.fuse.is_blown() {
+            self.close();
+            return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
+        }
         let mut outgoing = self.outgoing.lock();
         match outgoing.stands {
             Stands::Reset | Stands::Finished => return Poll::Ready(Err(ErrorKind::BrokenPipe.into())),
@@ -275,10 +283,9 @@ impl AsyncWrite for End {
             }
             FaultKind::Crash => {
                 drop(outgoing);
-                if let Some(fuse) = &self.fuse {
-                    fuse.blow("as it writes to the hub");
-                    return Poll::Pending;
-                }
+                self.fuse.blow("as it writes to the other");
+                self.close();
+                return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
             }
         }
         Poll::Ready(Ok(bytes.len()))
@@ -297,13 +304,20 @@ impl AsyncWrite for End {
     }
 }
 
-impl Drop for End {
-    fn drop(&mut self) {
+impl End {
+    /// As the system closes what a process had open.
+    fn close(&self) {
         for direction in [&self.outgoing, &self.incoming] {
             let mut direction = direction.lock();
             if direction.stands == Stands::Open {
                 direction.becomes(Stands::Finished);
             }
         }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.close();
     }
 }

@@ -3,14 +3,17 @@
 //! In: what the script wants done. Out: writes through the hub's registry; and what was ever asked for, by which deletions are judged.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use karmada_agent::member::ObjectId;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::finalizers;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
+use karmada_gateway::body_hash;
 use karmada_registry::{DeleteOptions, Origin, Registry, User, WriteOptions};
-use karmada_schema::object::ObjectKey;
+use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
@@ -52,7 +55,17 @@ fn user() -> User {
     }
 }
 
-fn config_map(name: &str, text: &str) -> Value {
+/// Works whose objects stay in the member once they are deleted, by their names.
+pub fn is_kept(name: &str) -> bool {
+    name.starts_with('k')
+}
+
+/// Works that are never to be enforced, by their names.
+pub fn is_suspended(name: &str) -> bool {
+    name.starts_with('z')
+}
+
+pub fn config_map(name: &str, text: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
         "data": {"text": text}})
 }
@@ -62,11 +75,32 @@ fn deployment(name: &str, replicas: u64) -> Value {
         "spec": {"replicas": replicas}})
 }
 
+/// The same, which may take up what an earlier Work of its name left behind.
+fn kept(mut manifest: Value) -> Value {
+    manifest["metadata"]["annotations"] = json!({"work.karmada.io/conflict-resolution": "overwrite"});
+    manifest
+}
+
+/// The bodies of a site's Works as its agent is to name them.
+pub fn bodies(registry: &Registry, site: &str) -> BTreeMap<String, Bytes> {
+    let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
+    let all = shard.snapshot(&execution_namespace(site)).items;
+    let body = |work: &Arc<Stored>| Some((work.key.name.to_string(), body_hash(&work.json())?));
+    all.iter().filter_map(body).collect()
+}
+
 /// The Works of a site as the hub has them.
 pub fn works(registry: &Registry, site: &str) -> BTreeMap<String, Value> {
     let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
     let all = shard.snapshot(&execution_namespace(site)).items;
     all.iter().map(|work| (work.key.name.to_string(), work.value())).collect()
+}
+
+/// The names and uids of a site's Works, and whether they are on their way out.
+pub fn lives(registry: &Registry, site: &str) -> Vec<(String, String, bool)> {
+    let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
+    let all = shard.snapshot(&execution_namespace(site)).items;
+    all.iter().map(|work| (work.key.name.to_string(), work.uid().to_owned(), work.deleting)).collect()
 }
 
 /// The manifests of a Work.
@@ -104,12 +138,13 @@ impl Users {
         let count = if self.dice.chance(75) { 1 } else { self.dice.between(2, 4) };
         (0..count)
             .map(|at| {
-                let name = format!("{name}-{at}");
-                if self.dice.chance(50) {
-                    deployment(&name, self.dice.between(1, 9))
+                let object = format!("{name}-{at}");
+                let manifest = if self.dice.chance(50) {
+                    deployment(&object, self.dice.between(1, 9))
                 } else {
-                    config_map(&name, &self.text())
-                }
+                    config_map(&object, &self.text())
+                };
+                if is_kept(name) { kept(manifest) } else { manifest }
             })
             .collect()
     }
@@ -122,10 +157,50 @@ impl Users {
         name: Option<String>,
     ) -> Result<String, Status> {
         self.asked.made += 1;
-        let name = name.unwrap_or_else(|| format!("w{}", self.asked.made));
+        let sort = match self.dice.between(0, 99) {
+            0..=7 => "k",
+            8..=14 => "z",
+            _ => "w",
+        };
+        let name = name.unwrap_or_else(|| format!("{sort}{}", self.asked.made));
         let manifests = self.manifests(&name);
         self.write(registry, site, &name, manifests).await?;
         Ok(name)
+    }
+
+    /// One of many, with one small object.
+    pub async fn create_small(&mut self, registry: &Registry, site: &str) -> Result<(), Status> {
+        self.asked.made += 1;
+        let name = format!("w{}", self.asked.made);
+        let manifests = vec![config_map(&format!("{name}-0"), &name)];
+        self.write(registry, site, &name, manifests).await
+    }
+
+    /// The name of a Work that is large.
+    pub fn large_name(&mut self) -> String {
+        self.asked.made += 1;
+        format!("w{}", self.asked.made)
+    }
+
+    /// It is made, or its body is another, which takes more than any line has room for at once.
+    pub async fn write_large(&mut self, registry: &Registry, site: &str, name: &str) -> Result<(), Status> {
+        let text: Vec<String> = (0..75_000).map(|_| format!("{:016x}", self.dice.next())).collect();
+        let manifests = vec![config_map(&format!("{name}-0"), &text.concat())];
+        if !works(registry, site).contains_key(name) {
+            return self.write(registry, site, name, manifests).await;
+        }
+        Self::change(registry, site, name, |work| {
+            work["spec"]["workload"]["manifests"] = manifests.clone().into();
+        })
+        .await
+    }
+
+    /// What every agent is to be told: nothing that changes how it works, of any size.
+    pub fn document(&mut self) -> String {
+        let text = self.text();
+        let target = json!({"apiVersion": "example.com/v1", "kind": "Nothing"});
+        json!([{"metadata": {"name": "c", "annotations": {"text": text}}, "spec": {"target": target, "customizations": {}}}])
+            .to_string()
     }
 
     /// A Work whose objects the member refuses, or ends the agent over.
@@ -144,7 +219,8 @@ impl Users {
         let works = registry.definition("work.karmada.io", "v1alpha1", "works")?;
         let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
             "metadata": {"name": name, "finalizers": [finalizers::EXECUTION]},
-            "spec": {"workload": {"manifests": manifests}}});
+            "spec": {"workload": {"manifests": manifests}, "suspendDispatching": is_suspended(name),
+                "preserveResourcesOnDeletion": is_kept(name)}});
         let namespace = execution_namespace(site);
         registry.create(&works, &namespace, work, &options()).await?;
         self.log.line(format_args!("{name} of {site} is made"));
@@ -182,10 +258,11 @@ impl Users {
                 }
             }
         }
-        if after.len() > 1 && self.dice.chance(40) {
+        // What is kept is not dropped one by one.
+        if after.len() > 1 && !is_kept(name) && self.dice.chance(40) {
             after.remove(0);
         }
-        if self.dice.chance(20) {
+        if !is_kept(name) && self.dice.chance(20) {
             let added = config_map(&format!("{name}-{}", self.dice.between(5, 9)), "added");
             after.retain(|other| ObjectId::of(other) != ObjectId::of(&added));
             after.push(added);
@@ -206,7 +283,9 @@ impl Users {
     pub async fn delete(&mut self, registry: &Registry, site: &str, name: &str) -> Result<(), Status> {
         let works = registry.definition("work.karmada.io", "v1alpha1", "works")?;
         let key = ObjectKey::new(&execution_namespace(site), name);
-        *self.asked.deleted.entry((site.to_owned(), name.to_owned())).or_default() += 1;
+        if !is_kept(name) {
+            *self.asked.deleted.entry((site.to_owned(), name.to_owned())).or_default() += 1;
+        }
         registry.delete(&works, &key, &DeleteOptions::default(), &user()).await?;
         self.log.line(format_args!("{name} of {site} is deleted"));
         Ok(())

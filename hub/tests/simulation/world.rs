@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use karmada_agent::member::cluster_uid;
+use karmada_agent::member::{ObjectId, cluster_uid};
 use karmada_gateway::ports::{JoinOutcome, Registrar};
 use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_store::MemoryStore;
@@ -26,13 +26,15 @@ use crate::invariants::Returns;
 use crate::log::Log;
 use crate::member::{Deletion, Site};
 use crate::network::Network;
-use crate::users::{self, Users};
+use crate::users::Users;
 
 /// A site as the world keeps it.
 pub struct Place {
     pub agent: Agent,
     /// Another process with this agent's identity, where there is one.
     pub clone: Option<Agent>,
+    /// Whether there ever was one before the same member.
+    pub had_clone: bool,
     /// The member that the clone was copied to, where it has one of its own.
     pub elsewhere: Option<Site>,
     pub deletions: Vec<Deletion>,
@@ -40,12 +42,24 @@ pub struct Place {
     pub returns: Returns,
     /// How often the agent was ended in the middle of something.
     pub crashes: u64,
-    /// Names of objects that the member never takes.
+    /// Names of objects that the member never takes, or that end who writes them.
     pub bad: BTreeSet<String>,
+    /// Objects of others, under names that suspended Works name as well.
+    pub others: BTreeSet<ObjectId>,
     /// Deletes that wait for a person: Works that were being deleted in a backup that was put back, of which this agent had not heard.
     pub held: BTreeSet<String>,
+    /// How often in a row a person was asked to let deletes go where none waits.
+    pub asked_for_nothing: u32,
     pub starts_at: Option<Instant>,
     pub clone_ends_at: Option<Instant>,
+}
+
+/// A Work that is being deleted.
+pub struct Leaving {
+    /// How often the hub had been put back when it was seen so first.
+    pub hub_returns: u64,
+    /// The uids of its objects at the site then.
+    pub objects: BTreeSet<String>,
 }
 
 /// Everything.
@@ -59,8 +73,8 @@ pub struct World {
     pub hub_starts_at: Option<Instant>,
     pub hub_returns: u64,
     pub wrong: Vec<String>,
-    /// Works that were being deleted when the hub was looked at last, and in which life of it.
-    pub leaving: BTreeMap<users::Name, u64>,
+    /// Works that are being deleted, as they were seen first: site, name and uid.
+    pub leaving: BTreeMap<(String, String, String), Leaving>,
     blown: mpsc::Receiver<Blown>,
     pub dice: Dice,
 }
@@ -92,11 +106,14 @@ impl World {
             places.push(Place {
                 agent,
                 clone: None,
+                had_clone: false,
                 elsewhere: None,
                 deletions: Vec::new(),
                 returns: Returns(0),
                 crashes: 0,
                 bad: BTreeSet::new(),
+                others: BTreeSet::new(),
+                asked_for_nothing: 0,
                 held: BTreeSet::new(),
                 starts_at: None,
                 clone_ends_at: None,
@@ -159,6 +176,11 @@ impl World {
         if self.places[at].agent.life == blown.life && self.places[at].agent.is_running() {
             self.log.line(format_args!("{} ends {}", blown.process, blown.place));
             self.crash_agent(at).await;
+            return;
+        }
+        if let Some(clone) = self.places[at].clone.as_mut().filter(|clone| clone.life == blown.life) {
+            self.log.line(format_args!("the clone of {} ends {}", blown.process, blown.place));
+            clone.crash().await;
         }
     }
 
@@ -184,6 +206,10 @@ impl World {
             return;
         }
         self.hub.crash(vanishes).await;
+        self.hub_starts_later();
+    }
+
+    pub fn hub_starts_later(&mut self) {
         let pause = self.dice.between(0, 60);
         self.hub_starts_at = Some(Instant::now() + Duration::from_secs(pause));
     }

@@ -7,6 +7,7 @@ use super::hub_frame::Body;
 use karmada_proto::v1::NackCode;
 
 use super::*;
+use crate::outbox::WorkReport;
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -104,6 +105,26 @@ fn written(session: &mut Session) -> Vec<String> {
         .collect();
     session.committed(secs(1));
     words
+}
+
+/// Who waits by the clock for what cannot be sent would look at it without end.
+#[test]
+fn reports_are_due_only_where_the_hub_takes_them() {
+    let mut session = open(7, 0, &[]);
+    assert!(!session.takes_reports(), "nobody was welcomed");
+    let credit = Some(Credit { messages: 1, bytes: 100 });
+    hear(&mut session, Body::Welcome(Welcome { epoch: 7, credit, ..Welcome::default() }));
+    assert!(session.takes_reports());
+    let mut outbox = Outbox::default();
+    for key in ["a", "b"] {
+        outbox.work(key, WorkReport { uid: "u".into(), ..WorkReport::default() });
+    }
+    while session.next_frame(&mut outbox, Duration::ZERO).is_some() {}
+    assert!(outbox.due_at().is_some() && !session.takes_reports(), "one went, and the other has to wait");
+    hear(&mut session, Body::Credit(Credit { messages: 1, bytes: 100 }));
+    assert!(session.takes_reports());
+    session.lost("the line was cut".into());
+    assert!(!session.takes_reports());
 }
 
 #[test]

@@ -401,6 +401,52 @@ async fn a_work_that_crashed_the_agent_twice_is_left_alone_until_it_changes_or_i
     rig.until("a newer body", |rig| rig.value("p").as_deref() == Some("2")).await;
 }
 
+/// A hub that was put back to a time when the Work was being deleted would take the word for this removal.
+#[tokio::test(start_paused = true)]
+async fn a_removal_is_told_no_more_once_its_work_is_there_again() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    let Change::Put { uid, .. } = put("a", 1, &[], false) else { unreachable!() };
+    let delete = |revision| Change::Delete {
+        key: "a".into(),
+        uid: uid.clone(),
+        revision,
+        preserve: false,
+        retry: String::new(),
+    };
+    let told = |rig: &Rig| rig.shared.outbox.lock().removals().any(|key| key == "a");
+    rig.commit(&[delete(2)]);
+    rig.until("removed", told).await;
+    // The hub is put back, and has it as it was; then it is deleted again while the member takes nothing.
+    rig.commit(&[put("a", 3, &[config("a", "1")], false)]);
+    rig.until("there again", |rig| rig.value("a").is_some()).await;
+    assert!(!told(&rig));
+    rig.member.set_away(true);
+    rig.commit(&[delete(4)]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!told(&rig) && rig.value("a").is_some());
+    rig.member.set_away(false);
+    rig.until("removed again", |rig| told(rig) && rig.value("a").is_none()).await;
+}
+
+/// The row was all that was known of it: the hub that has no such Work any more tells nothing of it.
+#[tokio::test(start_paused = true)]
+async fn objects_of_rows_that_a_damaged_ledger_lost_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let rig = Rig::new(MemoryMember::new("m", 1, Duration::ZERO), Ledger::open(dir.path()).unwrap());
+    rig.commit(&[put("a", 1, &[config("a", "1")], false), put("b", 1, &[config("b", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a") && rig.applied("b")).await;
+    let other = rusqlite::Connection::open(dir.path().join("ledger.sqlite")).unwrap();
+    other.execute("UPDATE works SET body = x'6f6e66' WHERE key = 'a'", []).unwrap();
+    assert!(rig.shared.ledger.entry("a").unwrap().is_none());
+    // The hub lists all that it has.
+    rig.commit(&[put("b", 2, &[config("b", "1")], false), Change::Cursor(2)]);
+    let noted = |rig: &Rig| rig.shared.ledger.entry("a").unwrap().is_some_and(|entry| entry.is_stray());
+    rig.until("noted as nobody's", noted).await;
+    assert!(rig.value("a").is_some(), "and left as it is");
+}
+
 /// Two rollouts of the agent while its member hangs: nothing is anybody's fault.
 #[tokio::test(start_paused = true)]
 async fn orderly_restarts_while_the_member_is_slow_count_for_nothing() {

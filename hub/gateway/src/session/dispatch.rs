@@ -93,6 +93,8 @@ pub(super) enum NeverHeld {
 struct Outgoing {
     frame: v1::Upsert,
     encoded: Bytes,
+    /// A body of this Work was given up for it.
+    is_second: bool,
 }
 
 impl Outgoing {
@@ -104,6 +106,13 @@ impl Outgoing {
             }
             _ => false,
         }
+    }
+
+    /// Whether `pending`, which has another body, can wait until this one is sent: whoever changes a Work faster than the line takes its body
+    /// would else keep the site from ever having any.
+    fn is_sent_before(&self, pending: &Pending) -> bool {
+        let Pending::Upsert { work, resend: false } = pending else { return false };
+        self.is_second && self.has_marks_of(work)
     }
 
     /// Who suspends a Work while its body is on its way does not want the site to have it enforced before it hears of that.
@@ -130,6 +139,8 @@ pub(super) struct Dispatch {
     let_go: BTreeSet<Arc<str>>,
     /// Of those, the ones that the agent named as orphans since: it is to be told again.
     named_again: BTreeSet<Arc<str>>,
+    /// Those of which a body was given up half sent, for a newer one: the next is sent to its end.
+    given_up: BTreeSet<Arc<str>>,
     /// How bodies are packed for this agent.
     packs: Packs,
     partial: Option<v1::Partial>,
@@ -169,6 +180,7 @@ impl Dispatch {
             never_held: BTreeSet::new(),
             let_go: BTreeSet::new(),
             named_again: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             packs: Packs::new(&hello.features, resumed),
             partial: hello.partial,
             listing: Listing::Told,
@@ -252,6 +264,11 @@ impl Dispatch {
     pub(super) fn hold_ends(&mut self, ack: &v1::Ack) -> Option<Batch> {
         let is_heard = ack.epoch == self.epoch && self.listing == Listing::Told;
         if is_heard { self.withheld.ends(ack) } else { None }
+    }
+
+    /// Whether the site was told that deletes wait, and none does any more: it writes no cursor before it is listed everything once more.
+    pub(super) fn is_to_be_listed_anew(&self) -> bool {
+        self.listing == Listing::Told && self.withheld.is_to_be_listed_anew()
     }
 
     /// Where a new watch may resume; `None` while a listing is unfinished.
@@ -382,10 +399,15 @@ impl Dispatch {
     }
 
     fn put(&mut self, key: Arc<str>, pending: Pending) {
-        // What is being sent of an older state is not worth finishing: the agent does not come to hold it. A write of the Work's status alone
-        // leaves the body what it is.
-        if self.outgoing.take_if(|out| out.frame.key == *key && !out.is_body_of(&pending)).is_some() {
+        // What is being sent of an older state is not worth finishing, the first time: the agent does not come to hold it, nor to acknowledge
+        // it. A write of the Work's status alone leaves the body what it is.
+        let is_outdated = |out: &Outgoing| {
+            *out.frame.key == *key && !out.is_body_of(&pending) && !out.is_sent_before(&pending)
+        };
+        if self.outgoing.take_if(|out| is_outdated(out)).is_some() {
             self.known.remove(&key);
+            self.unacked.remove(&key);
+            self.given_up.insert(key.clone());
         }
         self.queue.put(key, pending);
     }
@@ -433,6 +455,8 @@ impl Dispatch {
                 self.packs.whole_from_now_on(&work.key);
                 self.put(work.key.clone(), Pending::Upsert { work, resend: true });
             }
+            // What is to be sent of it waits already.
+            None if self.queue.holds(&want.key) => self.queue.resend(&want.key),
             None => return false,
         }
         true
@@ -579,6 +603,7 @@ impl Dispatch {
                     return None;
                 }
                 self.unacked.remove(&key);
+                self.given_up.remove(&key);
                 self.known.insert(key.clone(), told);
                 self.deleting.insert(key.clone(), work.clone());
                 purse.spend(0);
@@ -594,6 +619,7 @@ impl Dispatch {
             }
             Pending::Release { uid, revision, preserve } => {
                 self.unacked.remove(&key);
+                self.given_up.remove(&key);
                 self.known.remove(&key);
                 self.deleting.remove(&key);
                 self.never_held.remove(&key);
@@ -680,7 +706,8 @@ impl Dispatch {
         if frame.base.is_empty() {
             frame.offset = self.held_of(&frame);
         }
-        self.outgoing = Some(Outgoing { frame, encoded });
+        let is_second = self.given_up.remove(frame.key.as_str());
+        self.outgoing = Some(Outgoing { frame, encoded, is_second });
         None
     }
 

@@ -92,6 +92,7 @@ impl Session {
     pub(super) fn ack(&mut self, ack: v1::Ack) {
         if let Some(held) = self.dispatch.hold_ends(&ack) {
             self.inbox.put(Report::HoldEnds(held));
+            self.is_to_relist |= self.dispatch.is_to_be_listed_anew();
         }
         self.effects.extend(self.dispatch.ack(ack).map(Effect::Persisted));
     }

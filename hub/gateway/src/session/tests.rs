@@ -7,6 +7,7 @@ use karmada_proto::v1::{
 
 use super::*;
 use crate::ports::{Work, WorkReport};
+use crate::testing::noise;
 use crate::work_body;
 
 mod changes;
@@ -263,6 +264,18 @@ fn what_the_site_removed_itself_is_not_held_from_it() {
     assert!(matches!(session.next_report(secs(1)), Some(Report::Finalize { .. })));
     session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 12, preserve: false });
     assert_eq!(sent(&mut session), ["released a@12"]);
+    // Nothing waits any more. The listing said that something does, so that the site has written no cursor: it is listed once more.
+    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 12 }), secs(1));
+    assert!(matches!(session.next_report(secs(1)), Some(Report::HoldEnds(_))));
+    session.tick(session.deadline());
+    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
+    assert_eq!(effects.iter().filter(|effect| **effect == Effect::Relist).count(), 1, "{effects:?}");
+    session.listing_starts();
+    session.work(WorkEvent::Synced { revision: 12 });
+    let told = frames(&mut session);
+    let ends =
+        |frame: &HubFrame| matches!(&frame.body, Some(hub_frame::Body::SnapshotEnd(end)) if !end.withheld);
+    assert!(told.iter().any(ends), "{told:?}");
 }
 
 #[test]
@@ -384,16 +397,8 @@ fn an_agent_without_a_ledger_learns_what_to_remove() {
 
 #[test]
 fn credit_bounds_what_is_on_the_way_and_a_newer_state_replaces_a_half_sent_one() {
-    let noise = |seed: u64| -> String {
-        let mut state = seed;
-        let step = |_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            char::from(b'a' + (state >> 59) as u8 % 26)
-        };
-        (0..300_000).map(step).collect()
-    };
     let mut session = open(0, Some(1), v1::Credit { messages: 10, bytes: 100_000 });
-    session.work(upsert("a", 2, &noise(1)));
+    session.work(upsert("a", 2, &noise(300_000, 1)));
     let first = frames(&mut session);
     let bytes = |frames: &[HubFrame]| -> usize {
         let chunk = |f: &HubFrame| match &f.body {
@@ -408,6 +413,60 @@ fn credit_bounds_what_is_on_the_way_and_a_newer_state_replaces_a_half_sent_one()
     assert_eq!(session.next_frame(), None);
     say(&mut session, agent_frame::Body::Credit(v1::Credit { messages: 10, bytes: 100_000 }), secs(1));
     assert_eq!(sent(&mut session), ["upsert a@3"]);
+}
+
+/// What is granted in one go: a third of what the bodies here take.
+fn some_credit(session: &mut Session) {
+    let credit = v1::Credit { messages: 10, bytes: 100_000 };
+    say(session, agent_frame::Body::Credit(credit), secs(1));
+}
+
+/// Each change comes before the line has taken the body of the one before.
+#[test]
+fn a_work_that_changes_faster_than_the_line_takes_it_comes_through_all_the_same() {
+    let mut session = open(0, Some(1), v1::Credit { messages: 10, bytes: 0 });
+    let mut whole = 0;
+    for revision in 2..40 {
+        session.work(upsert("a", revision, &noise(200_000, revision)));
+        some_credit(&mut session);
+        let ends = frames(&mut session).into_iter().filter(|frame| match &frame.body {
+            Some(hub_frame::Body::Upsert(u)) => u.offset + u.chunk.len() as u64 == u.encoded_size,
+            _ => false,
+        });
+        whole += ends.count();
+    }
+    assert!(whole >= 8, "{whole} bodies came through");
+    // The newest does once the changes end, and who suspends the Work does not wait for what is on its way.
+    session.work(upsert("a", 40, &noise(200_000, 40)));
+    let suspended = Work { suspended: true, ..work("a", 41, "last") };
+    session.work(WorkEvent::Upsert(suspended));
+    some_credit(&mut session);
+    assert_eq!(sent(&mut session), ["upsert a@41 suspended"]);
+}
+
+/// What was given up half sent is not the site's, though a cursor passes its revision.
+#[test]
+fn an_ack_is_none_of_a_body_that_was_given_up() {
+    let credit = Some(v1::Credit { messages: 10, bytes: 100_000 });
+    let hello = Hello { objects: 2, credit, boot_id: "b".into(), ..Hello::default() };
+    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+    session.work(upsert("a", 3, &noise(200_000, 1)));
+    session.work(WorkEvent::Synced { revision: 9 });
+    sent(&mut session);
+    let want = || agent_frame::Body::Want(Want { key: "a".into(), hash: Bytes::new() });
+    say(&mut session, want(), secs(1));
+    assert_eq!(sent(&mut session), ["upsert a@0", "upsert a@0"], "most of it");
+    session.work(upsert("a", 10, "of a person"));
+    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 9 }), secs(1));
+    // The agent asks for what it was offered, whose place the newer one has taken.
+    say(&mut session, want(), secs(1));
+    some_credit(&mut session);
+    let told = frames(&mut session);
+    let Some(hub_frame::Body::Upsert(told)) = &told[0].body else { panic!("{told:?}") };
+    assert!(told.keep_former && told.cursor == 10, "whoever wrote it saw the backup's: {told:?}");
+    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
+    assert!(!effects.contains(&Effect::Relist), "{effects:?}");
 }
 
 #[test]

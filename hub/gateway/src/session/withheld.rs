@@ -43,6 +43,8 @@ pub(super) struct Withheld {
     keeping: BTreeSet<Arc<str>>,
     /// The cursor that the end of the listing told.
     end: Option<u64>,
+    /// That end said that deletes wait: the site writes no cursor until a listing ends without.
+    is_said_to_wait: bool,
     listings: u32,
 }
 
@@ -54,6 +56,7 @@ impl Withheld {
             is_told: true,
             keeping: BTreeSet::new(),
             end: None,
+            is_said_to_wait: false,
             listings: 0,
         }
     }
@@ -69,6 +72,12 @@ impl Withheld {
     /// The agent is told that the listing ended, with this cursor.
     pub(super) fn listing_ends(&mut self, cursor: u64) {
         self.end = Some(cursor);
+        self.is_said_to_wait = self.any_waits();
+    }
+
+    /// Whether the site was told that deletes wait, and none does any more.
+    pub(super) fn is_to_be_listed_anew(&self) -> bool {
+        self.is_said_to_wait && !self.any_waits()
     }
 
     /// A person let the deletes up to `revision` go out. True where such may have been held back.

@@ -4,7 +4,6 @@ use karmada_proto::{DELTAS, DICTIONARY};
 
 use super::*;
 use crate::ports::Former;
-use crate::testing::noise;
 
 fn session(features: &[&str]) -> Session {
     let features = features.iter().map(|&feature| feature.to_owned()).collect();
