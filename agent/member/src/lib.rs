@@ -7,6 +7,7 @@ pub mod discovery;
 pub mod kube;
 pub mod memory;
 pub mod proven;
+pub mod retry;
 pub mod topology;
 pub mod within;
 

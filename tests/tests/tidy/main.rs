@@ -98,6 +98,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmadactl", &["karmada-api", "karmada-certs", "karmada-core", "karmada-interpreter"]),
     ("karmada-member", &["karmada-api", "karmada-proto"]),
     ("karmada-session", &["karmada-certs", "karmada-proto"]),
+    ("karmada-identity", &["karmada-api", "karmada-certs", "karmada-member", "karmada-proto"]),
     (
         "karmada-pods",
         &["karmada-api", "karmada-interpreter", "karmada-member", "karmada-proto", "karmada-quantity"],
@@ -109,6 +110,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-bare",
             "karmada-certs",
             "karmada-interpreter",
+            "karmada-identity",
             "karmada-lua",
             "karmada-member",
             "karmada-pods",

@@ -18,8 +18,7 @@ use karmada_proto::v1::RenewReply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::member::{Gvk, Member, MemberError, ObjectId};
-use crate::retry;
+use karmada_member::{Gvk, Member, MemberError, ObjectId, retry};
 
 /// File, or key of the Secret, of the key that joins are asked with until one is granted.
 const JOINING_KEY: &str = "joining.key";
@@ -310,7 +309,8 @@ async fn joining_key_in_secret(
     Ok(key)
 }
 
-pub(crate) fn secret_with(namespace: &str, name: &str, data: &Value) -> Value {
+/// An opaque Secret of this name, with these values in base64.
+pub fn secret_with(namespace: &str, name: &str, data: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": name, "namespace": namespace}, "data": data,
@@ -321,15 +321,16 @@ fn file(directory: &Path) -> PathBuf {
     directory.join("identity.json")
 }
 
-pub(crate) fn secret_id(namespace: &str, name: &str) -> ObjectId {
+/// Where a Secret of this name stands.
+pub fn secret_id(namespace: &str, name: &str) -> ObjectId {
     ObjectId { gvk: Gvk::new("v1", "Secret"), namespace: namespace.into(), name: name.into() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::member::memory::MemoryMember;
     use karmada_certs::{Authority, CertificateRequest, agent_subject};
+    use karmada_member::memory::MemoryMember;
 
     fn identity(ca: &Authority, key: &ClientKey) -> Identity {
         let grant = karmada_proto::v1::JoinGrant {
