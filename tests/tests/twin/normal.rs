@@ -16,11 +16,14 @@ pub struct Normal {
     names: BTreeMap<String, String>,
 }
 
-/// `12s`, `9m48s`.
+/// `12s`, `9m48s`, `12m`, `3h5m`: at most two numbers, each with its unit. The servers start minutes apart on a busy machine.
 fn is_age(text: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let Some(rest) = text.strip_suffix('s') else { return false };
-    rest.split_once('m').map_or_else(|| is_number(rest), |(m, s)| is_number(m) && is_number(s))
+    let parts: Vec<&str> = text.split_inclusive(['s', 'm', 'h', 'd']).collect();
+    let is_part = |part: &&str| {
+        let number = part.trim_end_matches(['s', 'm', 'h', 'd']);
+        number.len() + 1 == part.len() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    (1..=2).contains(&parts.len()) && parts.iter().all(is_part)
 }
 
 fn number(map: &mut BTreeMap<String, String>, prefix: &str, key: &str) -> String {
