@@ -350,7 +350,7 @@ fn what_the_hub_asks_to_hear_again_is_told_again_and_once() {
     let mut session = open(7, 3, &[]);
     let mut outbox = Outbox::default();
     outbox.cluster(Bytes::from_static(b"{}"));
-    outbox.work("a", crate::outbox::WorkReport { uid: "u-a".into(), ..Default::default() });
+    outbox.work("a", WorkReport { uid: "u-a".into(), ..Default::default() });
     let mut told = |session: &mut Session, at| {
         let frames = std::iter::from_fn(|| session.next_frame(&mut outbox, secs(at)));
         frames.map(|frame| frame.kind).collect::<Vec<_>>()
