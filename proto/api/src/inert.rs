@@ -154,7 +154,8 @@ mod tests {
             ("spec.renewal", json!({"expiredFor": "24h"})),
             ("spec.transports", json!(["h2"])),
         ];
-        let table: [Said<'_>; 7] = [
+        let import = [("spec.type", json!("Headless"))];
+        let table: [Said<'_>; 8] = [
             (POLICY, POLICIES, &policy),
             (crate::WORK_GROUP, &["ClusterResourceBinding"], &wide),
             (crate::WORK_GROUP, BINDINGS, &binding),
@@ -162,6 +163,7 @@ mod tests {
             (CONFIG, CUSTOMIZATIONS, &customization),
             (crate::NETWORKING_GROUP, SERVICES, &service),
             (crate::EDGE_GROUP, &["LinkPolicy"], &link),
+            ("multicluster.x-k8s.io", &["ServiceImport"], &import),
         ];
         let mut held = 0;
         for (group, kinds, fields) in table {

@@ -21,7 +21,9 @@ fn is_age(text: &str) -> bool {
     let parts: Vec<&str> = text.split_inclusive(['s', 'm', 'h', 'd']).collect();
     let is_part = |part: &&str| {
         let number = part.trim_end_matches(['s', 'm', 'h', 'd']);
-        number.len() + 1 == part.len() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        number.len() + 1 == part.len()
+            && !number.is_empty()
+            && number.bytes().all(|byte| byte.is_ascii_digit())
     };
     (1..=2).contains(&parts.len()) && parts.iter().all(is_part)
 }
