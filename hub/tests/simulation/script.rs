@@ -109,13 +109,13 @@ const WEIGHTS: [(Trouble, u64); 40] = [
 /// The sorts of trouble that a run knows: each run leaves some out, so that every sort is met without the others' noise, and has much of
 /// a few.
 pub fn kinds(dice: &mut Dice) -> Vec<(Trouble, u64)> {
-    let share = dice.between(20, 100);
+    let share = dice.between(8, 60);
     let mut kinds = Vec::new();
     for (trouble, weight) in WEIGHTS {
         if trouble <= Trouble::Recreate {
             kinds.push((trouble, weight));
         } else if dice.chance(share) {
-            let times = if dice.chance(15) { 6 } else { 1 };
+            let times = if dice.chance(30) { 8 } else { 1 };
             kinds.push((trouble, weight * times));
         }
     }
