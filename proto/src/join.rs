@@ -76,8 +76,8 @@ fn is_name(text: &str) -> bool {
     (1..=NAME).contains(&text.len()) && ends(text, letter) && text.bytes().all(|b| letter(b) || b == b'-')
 }
 
-/// Whether it is a label's value, which may be empty.
-fn is_word(text: &str) -> bool {
+/// Whether a join may say this of a provider, a region or a zone: it is a label's value, which may be empty.
+pub fn is_word(text: &str) -> bool {
     let letter = |b: u8| b.is_ascii_alphanumeric();
     text.is_empty()
         || (text.len() <= WORD

@@ -7,12 +7,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use serde_json::Value;
+use karmada_proto::join::{ZONES, is_word};
+use serde_json::{Value, json};
 
 use crate::{Gvk, Member, MemberEvent, Watch};
-
-/// As many zones are told: no region has more, and labels are whatever somebody wrote.
-const MOST_ZONES: usize = 32;
 
 /// Where a member is. What is not known is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,24 +19,25 @@ pub struct Topology {
     pub provider: String,
     /// Of `topology.kubernetes.io/region`.
     pub region: String,
-    /// Of `topology.kubernetes.io/zone`, in order.
+    /// Of `topology.kubernetes.io/zone`, in order; the first of them, where there are more than a join may name.
     pub zones: Vec<String>,
 }
 
 impl Topology {
-    /// What these Nodes say.
+    /// What these Nodes say, as far as a join may say it: a provider is whatever somebody wrote, and no word of a Node keeps a cluster out.
     pub fn of<'a>(nodes: impl IntoIterator<Item = &'a Value>) -> Self {
         let (mut providers, mut regions, mut zones) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for node in nodes {
             let id = node.pointer("/spec/providerID").and_then(Value::as_str);
-            providers.extend(id.and_then(|id| Some(id.split_once("://")?.0)));
+            let provider = id.and_then(|id| Some(id.split_once("://")?.0));
+            providers.extend(provider.filter(|provider| !provider.is_empty() && is_word(provider)));
             regions.extend(label(node, "region"));
             zones.extend(label(node, "zone"));
         }
         Self {
             provider: the_one(&providers),
             region: the_one(&regions),
-            zones: zones.into_iter().take(MOST_ZONES).map(str::to_owned).collect(),
+            zones: zones.into_iter().take(ZONES).map(str::to_owned).collect(),
         }
     }
 
@@ -54,11 +53,25 @@ fn label<'a>(node: &'a Value, what: &str) -> Option<&'a str> {
     let names =
         [format!("topology.kubernetes.io/{what}"), format!("failure-domain.beta.kubernetes.io/{what}")];
     let said = names.iter().find_map(|name| labels.get(name)?.as_str());
-    said.filter(|said| !said.is_empty())
+    said.filter(|said| !said.is_empty() && is_word(said))
 }
 
 fn the_one(all: &BTreeSet<&str>) -> String {
     if all.len() == 1 { all.iter().map(|one| (*one).to_owned()).collect() } else { String::new() }
+}
+
+/// What matters here of a Node: a cluster may have thousands, each of which says much else.
+fn trimmed(node: &Value) -> Value {
+    let mut kept = json!({"metadata": {"labels": {}}, "spec": {}});
+    for what in ["region", "zone"] {
+        if let Some(said) = label(node, what) {
+            kept["metadata"]["labels"][format!("topology.kubernetes.io/{what}")] = json!(said);
+        }
+    }
+    if let Some(id) = node.pointer("/spec/providerID") {
+        kept["spec"]["providerID"] = id.clone();
+    }
+    kept
 }
 
 /// The Nodes there are; none where they cannot be listed.
@@ -74,7 +87,7 @@ async fn nodes(member: &dyn Member) -> Vec<Value> {
     while let Some(Ok(event)) = events.next().await {
         match event {
             MemberEvent::Listing => nodes.clear(),
-            MemberEvent::Object(node) => nodes.push(*node),
+            MemberEvent::Object(node) => nodes.push(trimmed(&node)),
             MemberEvent::Listed => return nodes,
             MemberEvent::Gone(_) => {}
         }
@@ -84,8 +97,6 @@ async fn nodes(member: &dyn Member) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::memory::MemoryMember;
 
@@ -134,10 +145,32 @@ mod tests {
         assert_eq!(Topology::of([&old]).region, "new");
     }
 
+    /// Whatever Nodes say, the hub takes the join.
     #[test]
-    fn no_member_tells_zones_without_end() {
-        let nodes: Vec<Value> = (0..100).map(|n| node("a", "", "", &format!("z{n:03}"))).collect();
-        assert_eq!(Topology::of(&nodes).zones.len(), MOST_ZONES);
+    fn no_word_of_a_node_keeps_a_cluster_out() {
+        let mut nodes: Vec<Value> = (0..100).map(|n| node("a", "", "", &format!("z{n:03}"))).collect();
+        let long = format!("{}://x", "p".repeat(64));
+        nodes.extend(["my cloud!://x", "://x", &long, "aws:///a"].map(|id| node("b", id, "-north", "a b")));
+        let Topology { provider, region, zones } = Topology::of(&nodes);
+        assert_eq!((provider.as_str(), region.as_str(), zones.len()), ("aws", "", ZONES));
+        let join = karmada_proto::v1::JoinRequest {
+            cluster_name: "north".into(),
+            cluster_uid: "u".into(),
+            provider,
+            region,
+            zones,
+            ..Default::default()
+        };
+        assert_eq!(karmada_proto::join::check(&join), Ok(()));
+    }
+
+    #[test]
+    fn a_node_is_trimmed_to_what_it_says_of_its_place() {
+        let mut whole = node("a", "aws:///x/1", "eu", "eu-1");
+        whole["status"] = json!({"images": ["many"]});
+        let kept = trimmed(&whole);
+        assert!(kept.get("status").is_none());
+        assert_eq!(Topology::of([&kept]), Topology::of([&whole]));
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,6 +25,8 @@ const SETTLES: Duration = Duration::from_secs(1);
 
 /// How long to wait for a name that is another Service's yet.
 const WAIT: Duration = Duration::from_secs(1);
+/// How long until a name that somebody else's object has is looked at again: when that goes, nothing wakes anybody.
+const TAKEN_WAIT: Duration = Duration::from_secs(30);
 
 /// The controller.
 pub struct EndpointSlices {
@@ -72,7 +74,7 @@ impl EndpointSlices {
             let (Change::Applied(slice) | Change::Deleted(slice)) = change;
             of_slice(slice).into_iter().collect()
         });
-        vec![works.settling(SETTLES), slices, clusters(shared)]
+        vec![works.settling(SETTLES), slices.settling(SETTLES), clusters(shared)]
     }
 
     fn api(&self) -> &dyn Api {
@@ -105,16 +107,10 @@ impl EndpointSlices {
         Ok(core::plan((&key.namespace, &key.name), &questions, is_cluster, &there))
     }
 
-    /// Writes what is planned. One that is refused keeps no other from those who wait for it.
+    /// Writes what is planned, what goes last: one that gets another name is there all the while. One that is refused keeps no other from those who
+    /// wait for it.
     async fn carry_out(&self, key: &Key, plan: Plan) -> Result<(), Error> {
         let resource = kinds::endpoint_slices(self.api())?;
-        for name in plan.remove {
-            let at = Key { namespace: key.namespace.clone(), name: name.into() };
-            match self.api().delete(&resource, &at, "", Propagation::Background).await {
-                Ok(()) | Err(ApiError::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
         let mut refused = None;
         let there = plan.update.into_iter().map(|slice| (true, slice));
         for (is_there, slice) in there.chain(plan.create.into_iter().map(|slice| (false, slice))) {
@@ -127,6 +123,13 @@ impl EndpointSlices {
                 Err(error @ (ApiError::Invalid(_) | ApiError::Forbidden { .. })) => {
                     refused = refused.or(Some(error));
                 }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for name in plan.remove {
+            let at = Key { namespace: key.namespace.clone(), name: name.into() };
+            match self.api().delete(&resource, &at, "", Propagation::Background).await {
+                Ok(()) | Err(ApiError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -154,8 +157,8 @@ impl Controller for EndpointSlices {
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
         let plan = self.plan(key).await?;
-        let waits = plan.waits;
-        if !plan.taken.is_empty() {
+        let (waits, is_taken) = (plan.waits, !plan.taken.is_empty());
+        if is_taken {
             self.tell(key, &core::name_is_taken(&plan.taken)).await?;
         }
         if let Err(error) = self.carry_out(key, plan).await {
@@ -164,7 +167,11 @@ impl Controller for EndpointSlices {
             }
             return Err(error);
         }
-        Ok(if waits { Action::RequeueAfter(WAIT) } else { Action::Done })
+        Ok(match (waits, is_taken) {
+            (true, _) => Action::RequeueAfter(WAIT),
+            (_, true) => Action::RequeueAfter(TAKEN_WAIT),
+            _ => Action::Done,
+        })
     }
 }
 

@@ -91,15 +91,19 @@ impl ServiceExports {
         for work in plan.remove.iter().filter_map(|cluster| held.get(cluster)) {
             self.shared.remove_work(work).await?;
         }
-        let mut all = true;
+        let (mut all, mut refused) = (true, None);
         for work in &plan.put {
             match self.shared.put_work(work).await {
                 Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
+                // Of a cluster that cannot be asked, as one whose namespace is going, no other hears.
+                Err(Error::Api(error @ (ApiError::Invalid(_) | ApiError::Forbidden { .. }))) => {
+                    refused = refused.or(Some(error));
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(all)
+        refused.map_or(Ok(all), |error| Err(error.into()))
     }
 }
 

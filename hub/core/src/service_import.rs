@@ -31,8 +31,11 @@ pub enum Derived {
 /// Why there can be no Service under the derived name of this one.
 pub fn refused(name: &str) -> Option<String> {
     let derived = names::derived_service_name(name);
-    (derived.len() > 63)
-        .then(|| format!("no Service can have the derived name {derived}: a name has 63 characters at most"))
+    (derived.len() > 63 || name.contains('.')).then(|| {
+        format!(
+            "no Service can have the derived name {derived}: a name has 63 characters at most, and no dot"
+        )
+    })
 }
 
 /// The Service of which one is derived that has this name.
@@ -61,6 +64,12 @@ pub fn derive((namespace, name): (&str, &str), import: Option<&Value>, service: 
     };
     if object::deleting(service) {
         return Derived::Stays;
+    }
+    if !is_derived(service, name) && is_somebodys(service) {
+        let service = names::derived_service_name(name);
+        return Derived::Refused(format!(
+            "the Service {service} is somebody else's: it has Pods or an owner of its own"
+        ));
     }
     let mut wanted = service.clone();
     own(&mut wanted, import);
@@ -107,6 +116,13 @@ pub fn is_made_for_importers(object: &Value) -> bool {
 fn is_derived(service: &Value, name: &str) -> bool {
     let mut owners = service["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.any(|owner| owner["apiVersion"] == API && owner["kind"] == KIND && owner["name"] == name)
+}
+
+/// Whether a Service has Pods or an owner of its own: who made it lives by it, and it is not taken over.
+fn is_somebodys(service: &Value) -> bool {
+    let selects = service["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty());
+    let mut owners = service["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    selects || owners.any(|owner| owner["controller"] == true)
 }
 
 /// It ends with its ServiceImport, also where nobody looks any more.

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use karmada_api::admission::{self, Context, Operation};
 use karmada_api::cluster::Cluster;
 use karmada_api::{CLUSTER_GROUP, POLICY_GROUP, object};
+use karmada_core::placement_review;
 use karmada_core::placement_review::files::{Files, Rendered, render};
 use karmada_core::placement_review::shown::{self, Manifests};
 use karmada_interpreter::Chain;
@@ -22,32 +23,36 @@ use crate::placement::{self, Shape, WhatIf};
 /// A policy has an id on a hub, which is its own for good. Here all have the same, so that what is printed is the same each time.
 const ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Kinds of Kubernetes without a namespace. Of others, their CustomResourceDefinition among the files says so.
-const CLUSTER_SCOPED: [&str; 24] = [
-    "APIService",
-    "CSIDriver",
-    "CSINode",
-    "CertificateSigningRequest",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "CustomResourceDefinition",
-    "DeviceClass",
-    "FlowSchema",
-    "IPAddress",
-    "IngressClass",
-    "MutatingWebhookConfiguration",
-    "Namespace",
-    "Node",
-    "PersistentVolume",
-    "PriorityClass",
-    "PriorityLevelConfiguration",
-    "RuntimeClass",
-    "ServiceCIDR",
-    "StorageClass",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "ValidatingWebhookConfiguration",
-    "VolumeAttachment",
+/// Kinds of Kubernetes and of Karmada without a namespace, with their groups. Of others, their CustomResourceDefinition among the files says so.
+const CLUSTER_SCOPED: [(&str, &str); 28] = [
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "PersistentVolume"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("certificates.k8s.io", "CertificateSigningRequest"),
+    (CLUSTER_GROUP, "Cluster"),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+    ("networking.k8s.io", "IPAddress"),
+    ("networking.k8s.io", "IngressClass"),
+    ("networking.k8s.io", "ServiceCIDR"),
+    ("node.k8s.io", "RuntimeClass"),
+    (POLICY_GROUP, "ClusterOverridePolicy"),
+    (POLICY_GROUP, "ClusterPropagationPolicy"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("resource.k8s.io", "DeviceClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "StorageClass"),
+    ("storage.k8s.io", "VolumeAttachment"),
 ];
 
 /// Flags of `render`.
@@ -56,7 +61,7 @@ pub struct Arguments {
     /// A file or folder of templates, policies and clusters; `-` reads what is piped in. May be said several times.
     #[arg(long, short, required = true)]
     filename: Vec<PathBuf>,
-    /// Write what each cluster gets into this folder, as CLUSTER/KIND.NAMESPACE.NAME.yaml. What is there already stays, unless it has the same name.
+    /// Write what each cluster gets into this folder, as CLUSTER/KIND.GROUP.NAMESPACE.NAME.yaml. What is there already stays, unless it has the same name.
     #[arg(long, value_name = "FOLDER")]
     output_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -77,7 +82,10 @@ pub fn run(arguments: &Arguments, now: Timestamp) -> Result<()> {
         !files.clusters.is_empty(),
         "the files hold no Cluster: add those of the hub (kubectl get clusters -o yaml)"
     );
-    let what_if = serde_json::from_value(arguments.what_if.as_spec())?;
+    let what_if: placement_review::WhatIf = serde_json::from_value(arguments.what_if.as_spec())?;
+    if let [first, ..] = what_if.unknown(&files.clusters)[..] {
+        bail!("there is no cluster {first} among the files");
+    }
     let rendered = render(&files, &what_if, &Chain::default());
     if let Some(folder) = &arguments.output_dir {
         write(folder, &rendered)?;
@@ -93,7 +101,24 @@ pub fn run(arguments: &Arguments, now: Timestamp) -> Result<()> {
         .map(|one| name(&files.templates[one.template]))
         .collect();
     ensure!(homeless.is_empty(), "no cluster takes {}", homeless.join(", "));
+    let unmade = unmade(&files, &rendered);
+    ensure!(unmade.is_empty(), "not all is rendered: {}", unmade.join("; "));
     Ok(())
+}
+
+/// What some cluster would get and is not here, with the reason.
+fn unmade(files: &Files, rendered: &[Rendered]) -> Vec<String> {
+    let mut unmade = Vec::new();
+    for one in rendered {
+        let name = name(&files.templates[one.template]);
+        let failed =
+            one.review.works.iter().filter_map(|work| Some((&work.cluster, work.work.as_ref().err()?)));
+        unmade.extend(failed.map(|(cluster, error)| format!("{name} for {cluster}: {error}")));
+        if one.review.left_out > 0 {
+            unmade.push(format!("{name} is too large to be shown for {} clusters more", one.review.left_out));
+        }
+    }
+    unmade
 }
 
 fn name(template: &Value) -> String {
@@ -107,12 +132,14 @@ fn read(path: &Path) -> Result<Vec<Value>> {
         return placement::objects(&text).with_context(|| path.display().to_string());
     }
     let entries = std::fs::read_dir(path).with_context(|| format!("reading {}", path.display()))?;
-    let mut paths: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    // A link to a folder is not followed: it may lead back.
+    let of = |entry: std::fs::DirEntry| Ok((entry.path(), entry.file_type()?.is_dir()));
+    let mut paths: Vec<(PathBuf, bool)> = entries.map(|entry| of(entry?)).collect::<std::io::Result<_>>()?;
     paths.sort();
     let mut objects = Vec::new();
-    for path in paths {
+    for (path, is_folder) in paths {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        if path.is_dir() || ["yaml", "yml", "json"].contains(&ending) {
+        if is_folder || (path.is_file() && ["yaml", "yml", "json"].contains(&ending)) {
             objects.extend(read(&path)?);
         }
     }
@@ -121,14 +148,20 @@ fn read(path: &Path) -> Result<Vec<Value>> {
 
 /// The objects by what they are, completed as a hub completes them, and checked.
 fn sorted(objects: Vec<Value>, now: Timestamp) -> Result<Files> {
-    let scopes = cluster_scoped(&objects);
+    let (scopes, defined) = scopes(&objects);
     let mut files = Files::default();
     let mut clusters: Vec<Value> = Vec::new();
     for mut one in objects {
         let (group, _) = object::group_version(object::api_version(&one));
         let (group, kind) = (group.to_owned(), object::kind(&one).to_owned());
         ensure!(!kind.is_empty() && !object::name(&one).is_empty(), "an object has no kind or metadata.name");
-        if !scopes.contains(&kind) && object::namespace(&one).is_empty() {
+        if object::namespace(&one).is_empty() && !scopes.contains(&(group.clone(), kind.clone())) {
+            let what = name(&one);
+            ensure!(
+                is_known(&group) || defined.contains(&(group.clone(), kind.clone())),
+                "{what}: whether {kind} of {group} is in namespaces, its CustomResourceDefinition would say: add it to the files, or give the object a \
+                 namespace"
+            );
             object::metadata(&mut one).insert("namespace".into(), json!("default"));
         }
         match (group.as_str(), kind.as_str()) {
@@ -148,21 +181,39 @@ fn sorted(objects: Vec<Value>, now: Timestamp) -> Result<Files> {
     let served = enablements(&files.templates);
     for mut one in clusters {
         if one.pointer("/status/apiEnablements").is_none_or(|all| all.as_array().is_none_or(Vec::is_empty)) {
-            one["status"]["apiEnablements"] = served.clone();
+            object::set(&mut one, &["status", "apiEnablements"], served.clone());
         }
         files.clusters.push(admitted::<Cluster>(CLUSTER_GROUP, one, now)?);
     }
     Ok(files)
 }
 
-/// Kinds that are in no namespace.
-fn cluster_scoped(objects: &[Value]) -> BTreeSet<String> {
-    let own = ["Cluster", "ClusterPropagationPolicy", "ClusterOverridePolicy"];
-    let known = CLUSTER_SCOPED.iter().chain(&own).map(|kind| (*kind).to_owned());
-    let defined = objects.iter().filter(|object| object::kind(object) == "CustomResourceDefinition");
-    let defined = defined.filter(|object| object.pointer("/spec/scope") == Some(&json!("Cluster")));
-    let kinds = defined.filter_map(|object| object.pointer("/spec/names/kind")?.as_str().map(str::to_owned));
-    known.chain(kinds).collect()
+/// Group and kind.
+type GroupKind = (String, String);
+
+/// Kinds that are in no namespace, and those that are in one by a CustomResourceDefinition of the files.
+fn scopes(objects: &[Value]) -> (BTreeSet<GroupKind>, BTreeSet<GroupKind>) {
+    let of = |group: &str, kind: &str| (group.to_owned(), kind.to_owned());
+    let mut cluster_scoped: BTreeSet<GroupKind> =
+        CLUSTER_SCOPED.iter().map(|(group, kind)| of(group, kind)).collect();
+    let mut namespaced = BTreeSet::new();
+    for one in objects.iter().filter(|one| object::kind(one) == "CustomResourceDefinition") {
+        let text = |pointer: &str| one.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let defined = of(text("/spec/group"), text("/spec/names/kind"));
+        match text("/spec/scope") {
+            "Cluster" => cluster_scoped.insert(defined),
+            _ => namespaced.insert(defined),
+        };
+    }
+    (cluster_scoped, namespaced)
+}
+
+/// Whether the scope of each kind of a group is known here: of Kubernetes' own and of Karmada's.
+fn is_known(group: &str) -> bool {
+    !group.contains('.')
+        || group.ends_with(".k8s.io")
+        || group == "karmada.io"
+        || group.ends_with(".karmada.io")
 }
 
 /// A policy or a cluster as a hub would store it.
@@ -187,7 +238,10 @@ fn with_defaults(mut template: Value) -> Value {
         _ => return template,
     };
     if let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.entry(field).or_insert(json!(1));
+        let given = spec.entry(field).or_insert(Value::Null);
+        if given.is_null() {
+            *given = json!(1);
+        }
     }
     template
 }
@@ -219,10 +273,13 @@ fn shown(files: &Files, one: &Rendered, manifests: bool) -> Value {
 
 /// A file for each object and cluster.
 fn write(folder: &Path, rendered: &[Rendered]) -> Result<()> {
+    let mut written = BTreeSet::new();
     for work in rendered.iter().flat_map(|one| &one.review.works) {
+        // What could not be made is told in the end.
         let Ok(made) = &work.work else { continue };
         for manifest in &made.spec.workload.manifests {
-            let parts = [object::kind(manifest), object::namespace(manifest), object::name(manifest)];
+            let (group, _) = object::group_version(object::api_version(manifest));
+            let parts = [object::kind(manifest), group, object::namespace(manifest), object::name(manifest)];
             let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             let places = [&*work.cluster, &*parts.join(".")];
             ensure!(
@@ -232,6 +289,7 @@ fn write(folder: &Path, rendered: &[Rendered]) -> Result<()> {
                 places[0]
             );
             let file = folder.join(places[0]).join(format!("{}.yaml", places[1]));
+            ensure!(written.insert(file.clone()), "the files hold {} twice", name(manifest));
             let text = output::yaml(std::slice::from_ref(manifest))?;
             let made =
                 std::fs::create_dir_all(folder.join(places[0])).and_then(|()| std::fs::write(&file, text));
@@ -286,7 +344,7 @@ spec: {syncMode: Pull}
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        assert_eq!(names, ["Deployment.default.web.yaml", "Secret.default.key.yaml"]);
+        assert_eq!(names, ["Deployment.apps.default.web.yaml", "Secret.default.key.yaml"]);
         assert_eq!(shown(&files, &rendered[1], false)["status"]["outcome"], "Follows");
         // Nothing of it is drawn: the same files give the same text.
         let again = render(&files, &Default::default(), &Chain::default());
@@ -306,15 +364,43 @@ spec: {syncMode: Pull}
 
     #[test]
     fn a_definition_among_the_files_says_where_its_objects_are() {
-        let text = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: t}, spec: {scope: Cluster, names: {kind: Tree}}}
+        let definition = |kind: &str, scope: &str| {
+            format!(
+                "{{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {{name: {kind}}}, spec: {{group: e.io, scope: {scope}, names: {{kind: {kind}}}}}}}\n---\n"
+            )
+        };
+        let text = definition("Tree", "Cluster")
+            + &definition("Cluster", "Namespaced")
+            + "{apiVersion: e.io/v1, kind: Tree, metadata: {name: oak}}
 ---
-{apiVersion: e/v1, kind: Tree, metadata: {name: oak}}
----
-{apiVersion: e/v1, kind: Leaf, metadata: {name: one}}
+{apiVersion: e.io/v1, kind: Cluster, metadata: {name: one}}
 ";
-        let files = files(text).unwrap();
-        let namespaces: Vec<&str> = files.templates.iter().map(object::namespace).collect();
-        assert_eq!(namespaces, ["", "", "default"]);
+        let namespaces: Vec<String> =
+            files(&text).unwrap().templates.iter().map(|one| object::namespace(one).to_owned()).collect();
+        assert_eq!(namespaces, ["", "", "", "default"]);
+        let unknown = "{apiVersion: cert-manager.io/v1, kind: ClusterIssuer, metadata: {name: ours}}";
+        assert!(files(unknown).unwrap_err().to_string().contains("ClusterIssuer of cert-manager.io"));
+    }
+
+    #[test]
+    fn what_is_not_rendered_is_told() {
+        let twice = format!("{FILES}---\n{{apiVersion: v1, kind: Secret, metadata: {{name: key}}}}\n");
+        let files_twice = files(&twice).unwrap();
+        let rendered = render(&files_twice, &Default::default(), &Chain::default());
+        let folder = tempfile::tempdir().unwrap();
+        assert!(write(folder.path(), &rendered).unwrap_err().to_string().contains("Secret key twice"));
+        let broken = format!(
+            "{FILES}---\n{{apiVersion: policy.karmada.io/v1alpha1, kind: OverridePolicy, metadata: {{name: o}}, spec: {{resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}], overrideRules: [{{overriders: {{plaintext: [{{path: /spec/no/such, operator: remove}}]}}}}]}}}}\n"
+        );
+        let broken = files(&broken).unwrap();
+        let rendered = render(&broken, &Default::default(), &Chain::default());
+        let told = unmade(&broken, &rendered);
+        assert!(told.len() == 1 && told[0].starts_with("Deployment web for north: "), "{told:?}");
+    }
+
+    #[test]
+    fn a_clusters_status_may_be_anything() {
+        assert!(files("{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: a}, spec: {syncMode: Pull}, status: x}").is_err());
     }
 
     #[test]

@@ -116,7 +116,10 @@ fn followers(files: &Files, reviews: &[Review], interpreter: &dyn Interpreter) -
         for dependency in &dependencies {
             let here = |at: &usize| {
                 let other = &files.templates[*at];
-                object::kind(other) == dependency.kind && object::namespace(other) == dependency.namespace
+                let group = |version: &str| object::group_version(version).0.to_owned();
+                object::kind(other) == dependency.kind
+                    && object::namespace(other) == dependency.namespace
+                    && group(object::api_version(other)) == group(&dependency.api_version)
             };
             let places: Vec<usize> = (0..files.templates.len()).filter(here).collect();
             let found = places.iter().map(|at| candidate(&files.templates[*at], &labels[*at])).collect();
@@ -220,7 +223,9 @@ fn follow(
         interpreter,
         injects_state: false,
     };
-    review.works.extend(super::bounded(binding::works(&rendered)));
+    let works = super::bounded(binding::works(&rendered));
+    review.left_out += binding.spec.required_by[0].clusters.len() - works.len();
+    review.works.extend(works);
     review.works.sort_by(|one, other| one.cluster.cmp(&other.cluster));
     if review.policy.is_none() {
         let by: Vec<&str> = follows.keys().map(String::as_str).collect();
