@@ -62,7 +62,7 @@ pub fn fleet(count: usize, regions: Regions) -> Vec<Arc<Cluster>> {
     let one = |number: usize| {
         let (region, cpus) = (number % of, 8 + number % 57);
         let cluster = json!({
-            "metadata": {"name": format!("site-{number:05}"), "labels": {"tier": if number % 2 == 0 { "gold" } else { "silver" }}},
+            "metadata": {"name": format!("site-{number:05}"), "labels": {"tier": if number.is_multiple_of(2) { "gold" } else { "silver" }}},
             "spec": {"syncMode": "Pull", "provider": format!("p{}", number % 3), "region": format!("region-{region}"),
                 "zones": [format!("zone-{region}-{}", number % 3)]},
             "status": {
