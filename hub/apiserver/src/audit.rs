@@ -1,8 +1,8 @@
 //! The audit log: one line of JSON (`audit.k8s.io/v1` Event) for each stage of each request that the policy wants to see.
 //!
 //! In: a policy, requests as they pass, what admission notes of them. Out: lines to [`AuditLog`]. Requests over HTTP are audited,
-//! those that are refused too, and so is what happens on the agents' streams of the same port ([`FleetEvent`]); what this process' own
-//! controllers write is not, as it passes no door. With no policy nothing of this runs.
+//! those that are refused too, and so is what other services of the same port tell ([`NonRequestEvent`]); what this process' own
+//! controllers write is not, as it passes no port. With no policy nothing of this runs.
 //!
 //! What is promised: memory is bounded (the queue in lines and bytes, an event's objects in bytes); a disk that is slow slows
 //! requests for a second each at most, after which the event is dropped and counted; a disk that is full loses events, which is
@@ -30,15 +30,15 @@ use karmada_registry::{Attributes, Clock, Ids, User};
 #[derive(Clone, Copy, Debug)]
 pub struct PeerAddress(pub IpAddr);
 
-/// Something on the agents' streams, which is no request of the API, told as one.
+/// Something at another service of this port, which is no request of the API, told as one.
 #[derive(Clone, Copy, Debug)]
-pub struct FleetEvent<'a> {
+pub struct NonRequestEvent<'a> {
     /// What was done.
     pub verb: &'static str,
     /// Where.
     pub path: &'static str,
     /// To which part of which resource.
-    pub of: FleetEventResource,
+    pub of: NonRequestResource,
     /// Who, as far as it was proved; none is `system:anonymous`.
     pub user: Option<&'a str>,
     /// The object that it is about.
@@ -53,7 +53,7 @@ pub struct FleetEvent<'a> {
 
 /// The resource that such an event is told of.
 #[derive(Clone, Copy, Debug)]
-pub struct FleetEventResource {
+pub struct NonRequestResource {
     /// Its group.
     pub group: &'static str,
     /// Its version.
@@ -102,12 +102,12 @@ impl Audit {
         Some(Record::new(self.clone(), event, ruling))
     }
 
-    /// Writes an event of the agents' streams, where the policy wants it.
+    /// Writes an event of another service of this port, where the policy wants it.
     /// Returns at once; where the log is full, the event is dropped and counted.
-    pub fn fleet_event(&self, door: &FleetEvent<'_>) {
+    pub fn non_request(&self, event: &NonRequestEvent<'_>) {
         let now = (self.clock)();
         let id = (self.ids)().to_string();
-        if let Some(line) = event::of_fleet_event(door, &self.policy, id, now) {
+        if let Some(line) = event::of_non_request(event, &self.policy, id, now) {
             self.log.offer(line);
         }
     }

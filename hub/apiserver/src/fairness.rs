@@ -3,7 +3,7 @@
 //! In: FlowSchemas and PriorityLevelConfigurations from the cache; users and attributes of requests. Out: a [`Seat`] to hold
 //! while the request is worked on, or the 429 of kube-apiserver. Every limited level has seats of its own and fair queues
 //! ([`queue_set`]); levels lend no seats. A seat is held until the answer is made, by a long list until it is sent; a watch holds
-//! none while it lasts. Agents' streams do not pass here.
+//! none while it lasts. What other services of the port serve does not pass here.
 
 pub mod classify;
 pub mod controller;

@@ -76,7 +76,7 @@ use target::{Query, Target, Wanted};
 pub struct CertificateUser(pub User);
 
 /// Put into the request's extensions by the listener where the connection's certificate is good for nothing here: it has ended, or
-/// is for the agents' streams of this port. Who shows nothing else is not let in, not even as nobody.
+/// is for another service of this port. Who shows nothing else is not let in, not even as nobody.
 #[derive(Clone, Copy, Debug)]
 pub struct RefusedCertificate;
 

@@ -2,11 +2,11 @@
 //!
 //! In: an occurrence at the gateway. Out: the event, as a request for the Cluster's `agent` subresource.
 
-use karmada_apiserver::audit::{FleetEvent, FleetEventResource};
+use karmada_apiserver::audit::{NonRequestEvent, NonRequestResource};
 use karmada_gateway::ports::Occurrence;
 
 /// What the audit log is told of agents as.
-const AGENTS: FleetEventResource = FleetEventResource {
+const AGENTS: NonRequestResource = NonRequestResource {
     group: "cluster.karmada.io",
     version: "v1alpha1",
     plural: "clusters",
@@ -14,7 +14,7 @@ const AGENTS: FleetEventResource = FleetEventResource {
 };
 
 /// An occurrence as the audit log tells it.
-pub(super) fn event<'a>(occurrence: &Occurrence<'a>) -> FleetEvent<'a> {
+pub(super) fn event<'a>(occurrence: &Occurrence<'a>) -> NonRequestEvent<'a> {
     let (code, message) = match occurrence.refused {
         Some(why) if occurrence.user.is_none() => (401, why),
         Some(why) => (403, why),
@@ -22,7 +22,7 @@ pub(super) fn event<'a>(occurrence: &Occurrence<'a>) -> FleetEvent<'a> {
         None => (200, ""),
     };
     let path = if occurrence.verb == "join" { "/fleet.v1.Fleet/Join" } else { "/fleet.v1.Fleet/Connect" };
-    FleetEvent {
+    NonRequestEvent {
         verb: occurrence.verb,
         path,
         of: AGENTS,

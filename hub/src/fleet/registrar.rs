@@ -335,7 +335,7 @@ impl Registrar for HubRegistrar {
 
     fn note(&self, occurrence: &Occurrence<'_>) {
         if let Some(audit) = &self.audit {
-            audit.fleet_event(&join_audit::event(occurrence));
+            audit.non_request(&join_audit::event(occurrence));
         }
     }
 

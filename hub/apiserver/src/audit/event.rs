@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::policy::{Level, Policy, Stage};
-use super::{AUDIT_ID, FleetEvent, PeerAddress};
+use super::{AUDIT_ID, NonRequestEvent, PeerAddress};
 
 /// The longest id that is taken from a client.
 const LONGEST_ID: usize = 64;
@@ -252,41 +252,41 @@ impl Event {
     }
 }
 
-/// The line of an event of the agents' streams; `None` where the policy does not want it.
-pub(super) fn of_fleet_event(
-    door: &FleetEvent<'_>,
+/// The line of an event of another service of this port; `None` where the policy does not want it.
+pub(super) fn of_non_request(
+    told: &NonRequestEvent<'_>,
     policy: &Policy,
     id: String,
     now: jiff::Timestamp,
 ) -> Option<Vec<u8>> {
-    let (name, group) = match door.user {
+    let (name, group) = match told.user {
         None => (ANONYMOUS, UNAUTHENTICATED),
         Some(name) => (name, AUTHENTICATED),
     };
     let user = User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() };
     let attributes = Attributes {
-        verb: door.verb.to_owned(),
-        group: door.of.group.to_owned(),
-        version: door.of.version.to_owned(),
-        resource: door.of.plural.to_owned(),
-        subresource: door.of.part.to_owned(),
-        name: door.name.to_owned(),
+        verb: told.verb.to_owned(),
+        group: told.of.group.to_owned(),
+        version: told.of.version.to_owned(),
+        resource: told.of.plural.to_owned(),
+        subresource: told.of.part.to_owned(),
+        name: told.name.to_owned(),
         ..Attributes::default()
     };
     let ruling = policy.judge(Some(&user), &attributes);
     if !ruling.wants(Stage::ResponseComplete) {
         return None;
     }
-    let (mut parts, ()) = http::Request::post(door.path).body(()).ok()?.into_parts();
-    if let Some(from) = door.from {
+    let (mut parts, ()) = http::Request::post(told.path).body(()).ok()?.into_parts();
+    if let Some(from) = told.from {
         parts.extensions.insert(PeerAddress(from));
     }
     let mut event = Event::of_request(ruling.level, id, Some(&user), &attributes, &parts, now);
-    let refusal = (!door.message.is_empty()).then(|| {
-        let status = if door.code >= 400 { "Failure" } else { "Success" };
-        json!({"status": status, "message": door.message})
+    let refusal = (!told.message.is_empty()).then(|| {
+        let status = if told.code >= 400 { "Failure" } else { "Success" };
+        json!({"status": status, "message": told.message})
     });
-    event.status(door.code, refusal.as_ref());
+    event.status(told.code, refusal.as_ref());
     Some(event.line(Stage::ResponseComplete, now))
 }
 
@@ -306,7 +306,7 @@ pub(super) fn drop_managed_fields(object: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::FleetEventResource;
+    use super::super::NonRequestResource;
     use super::*;
 
     fn parts(uri: &str, headers: &[(&'static str, &str)]) -> Parts {
@@ -364,11 +364,11 @@ mod tests {
     #[test]
     fn a_join_is_told_as_the_policy_wants_it() {
         let text = |rule: &str| format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{rule}]");
-        let door = FleetEvent {
+        let told = NonRequestEvent {
             verb: "join",
             user: None,
             path: "/other/Enter",
-            of: FleetEventResource { group: "example.org", version: "v1", plural: "houses", part: "guest" },
+            of: NonRequestResource { group: "example.org", version: "v1", plural: "houses", part: "guest" },
             name: "north",
             from: Some([10, 0, 0, 1].into()),
             code: 401,
@@ -376,7 +376,7 @@ mod tests {
         };
         let told = |rule: &str| {
             let policy = Policy::read(&text(rule)).unwrap();
-            of_fleet_event(&door, &policy, "id".into(), "2026-05-01T12:00:00Z".parse().unwrap())
+            of_non_request(&told, &policy, "id".into(), "2026-05-01T12:00:00Z".parse().unwrap())
         };
         assert_eq!(told("{level: None}"), None);
         assert_eq!(told("{level: Metadata, verbs: [get]}"), None);
@@ -393,7 +393,7 @@ mod tests {
             (&json!("north"), &json!(["10.0.0.1"]))
         );
         assert_eq!(value["responseStatus"]["code"], 401);
-        assert_eq!(value["responseStatus"]["message"], door.message);
+        assert_eq!(value["responseStatus"]["message"], told.message);
     }
 
     #[test]
