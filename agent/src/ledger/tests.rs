@@ -322,8 +322,7 @@ fn a_damaged_ledger_is_set_aside_and_listed_anew() {
 fn what_is_saved_of_a_damaged_ledger_tells_how_far_it_had_followed_the_hub() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(dir.path()).unwrap();
-    let seen = vec![Seen { timeline: 5, revision: 12 }];
-    let seal = Bytes::from_static(b"proof");
+    let (seen, seal) = (vec![Seen { timeline: 5, revision: 12 }], Bytes::from_static(b"proof"));
     let told =
         [Change::Timeline(4), Change::Cursor(9), Change::Seen(seen.clone()), Change::Seal(seal.clone())];
     ledger.commit(&[put("a", 1, b"one")]).unwrap();

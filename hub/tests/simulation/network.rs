@@ -138,6 +138,11 @@ impl Network {
         self.state.lock().connected.get(site).copied().unwrap_or_default()
     }
 
+    /// Whether a site's newest connection is whole, as far as the line goes.
+    pub fn is_open(&self, site: &str) -> bool {
+        self.state.lock().flows.get(site).and_then(|flows| flows.last()).is_some_and(Flow::is_open)
+    }
+
     fn dial(&self, site: &str, fuse: &Fuse) -> Result<Option<End>, ()> {
         let mut state = self.state.lock();
         let weather = state.weather.get(site).copied().unwrap_or_default();

@@ -1,7 +1,6 @@
 //! Rows of the ledger were lost, as it was damaged. The hub lists everything anew; what it has no Work for any more, nobody would look for.
 //!
-//! In: how often the ledger lost rows. Out: what is known of the lost ones is forgotten, and all objects with our marks are looked at again,
-//! so that those of nobody are found and told as orphans.
+//! In: how often rows were lost. Out: what is known of those is forgotten, and objects with our marks are looked at again.
 
 use std::collections::BTreeSet;
 

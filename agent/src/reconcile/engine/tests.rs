@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use self::departures::delete;
 use super::*;
 use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
@@ -283,13 +284,7 @@ async fn a_tombstone_removes_reports_and_only_then() {
     rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
     rig.until("applied", |rig| rig.applied("a")).await;
     rig.member.fail("a", Some(MemberError::Unreachable("off".into())));
-    rig.commit(&[Change::Delete {
-        key: "a".into(),
-        uid: "u-a".into(),
-        revision: 2,
-        preserve: false,
-        retry: String::new(),
-    }]);
+    rig.commit(&[delete("a", 2)]);
     tokio::time::sleep(Duration::from_secs(5)).await;
     let uid = karmada_api::object::uid(&rig.member.read(&id("a")).unwrap()).to_owned();
     let told = |rig: &Rig| {
@@ -407,23 +402,15 @@ async fn a_removal_is_told_no_more_once_its_work_is_there_again() {
     let rig = Rig::fresh();
     rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
     rig.until("applied", |rig| rig.applied("a")).await;
-    let Change::Put { uid, .. } = put("a", 1, &[], false) else { unreachable!() };
-    let delete = |revision| Change::Delete {
-        key: "a".into(),
-        uid: uid.clone(),
-        revision,
-        preserve: false,
-        retry: String::new(),
-    };
     let told = |rig: &Rig| rig.shared.outbox.lock().removals().any(|key| key == "a");
-    rig.commit(&[delete(2)]);
+    rig.commit(&[delete("a", 2)]);
     rig.until("removed", told).await;
     // The hub is put back, and has it as it was; then it is deleted again while the member takes nothing.
     rig.commit(&[put("a", 3, &[config("a", "1")], false)]);
     rig.until("there again", |rig| rig.value("a").is_some()).await;
     assert!(!told(&rig));
     rig.member.set_away(true);
-    rig.commit(&[delete(4)]);
+    rig.commit(&[delete("a", 4)]);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!told(&rig) && rig.value("a").is_some());
     rig.member.set_away(false);
@@ -591,13 +578,6 @@ async fn a_kind_that_is_not_served_for_a_moment_is_no_evidence_of_a_removal() {
     let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "default"}});
     let (id, gvk) = (ObjectId::of(&thing), Gvk::of(&thing));
     let phase = |rig: &Rig, key: &str| rig.shared.ledger.held().unwrap()[key].phase;
-    let delete = |key: &str, revision| Change::Delete {
-        key: key.into(),
-        uid: format!("u-{key}"),
-        revision,
-        preserve: false,
-        retry: String::new(),
-    };
     rig.member.seed(definition.clone());
     for gone in [false, true] {
         let key = if gone { "second" } else { "first" };

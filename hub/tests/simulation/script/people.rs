@@ -90,7 +90,9 @@ impl World {
 
     fn is_connected(&self, at: usize) -> bool {
         let agent = &self.places[at].agent;
-        self.hub.running.is_some() && matches!(agent.link(), Some(LinkView::Connected { .. }))
+        self.hub.running.is_some()
+            && self.network.is_open(&agent.name)
+            && matches!(agent.link(), Some(LinkView::Connected { .. }))
     }
 
     /// Whether a site is connected, and nothing waits to be sent to it.

@@ -25,13 +25,7 @@ async fn who_takes_over_goes_on_from_the_ledger_as_it_is_by_then() {
     first.until("applied", |rig| rig.applied("more")).await;
     first.engine.abort();
     // On the disk, and not carried out.
-    let goes = Change::Delete {
-        key: "goes".into(),
-        uid: "u-goes".into(),
-        revision: 5,
-        preserve: false,
-        retry: String::new(),
-    };
+    let goes = delete("goes", 5);
     first.shared.ledger.commit(&[put("new", 6, &[config("new", "1")], false), goes]).unwrap();
     second.member.remove(&id("more"));
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -43,13 +43,7 @@ async fn what_the_hub_says_was_deleted_is_not_brought_back_by_an_older_ledger_fi
     pause(3000).await;
     rig.shared.link.send_replace(LinkView::Connected { epoch: 1 });
     pause(300).await;
-    rig.commit(&[Change::Delete {
-        key: "a".into(),
-        uid: "u-a".into(),
-        revision: 2,
-        preserve: false,
-        retry: String::new(),
-    }]);
+    rig.commit(&[delete("a", 2)]);
     let is_done = |rig: &Rig| rig.shared.ledger.held().unwrap()["a"].phase == Phase::Removed;
     rig.until("done with it", is_done).await;
     assert_eq!((rig.member.writes(), drifted(&rig)), (writes, 0), "the member was never asked for it");
