@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn a_join_is_told_as_the_policy_wants_it() {
         let text = |rule: &str| format!("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{rule}]");
-        let told = NonRequestEvent {
+        let happened = NonRequestEvent {
             verb: "join",
             user: None,
             path: "/other/Enter",
@@ -376,7 +376,7 @@ mod tests {
         };
         let told = |rule: &str| {
             let policy = Policy::read(&text(rule)).unwrap();
-            of_non_request(&told, &policy, "id".into(), "2026-05-01T12:00:00Z".parse().unwrap())
+            of_non_request(&happened, &policy, "id".into(), "2026-05-01T12:00:00Z".parse().unwrap())
         };
         assert_eq!(told("{level: None}"), None);
         assert_eq!(told("{level: Metadata, verbs: [get]}"), None);
@@ -393,7 +393,7 @@ mod tests {
             (&json!("north"), &json!(["10.0.0.1"]))
         );
         assert_eq!(value["responseStatus"]["code"], 401);
-        assert_eq!(value["responseStatus"]["message"], told.message);
+        assert_eq!(value["responseStatus"]["message"], happened.message);
     }
 
     #[test]
