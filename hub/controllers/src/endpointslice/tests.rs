@@ -117,12 +117,16 @@ async fn what_somebody_deletes_comes_back_and_what_is_somebody_elses_stays() {
         question("b", Some(&["web-1", "web-2"])),
     ]))
     .await;
-    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    // Nothing wakes anybody when theirs goes: it is looked at again.
+    assert_eq!(look(&rig).await.unwrap(), Action::RequeueAfter(TAKEN_WAIT));
     rig.delete(SLICE, &key("shop", "imported-a-web-1")).await;
     look(&rig).await.unwrap();
     assert_eq!(kept(&rig), ["imported-a-web-1", "imported-b-web-1", "imported-b-web-2"]);
-    let left = rig.api.value(SLICE.0, SLICE.1, "shop", "imported-b-web-1").unwrap();
-    assert!(left["endpoints"].is_null());
+    let slice = |rig: &Rig| rig.api.value(SLICE.0, SLICE.1, "shop", "imported-b-web-1").unwrap();
+    assert!(slice(&rig)["endpoints"].is_null());
+    rig.delete(SLICE, &key("shop", "imported-b-web-1")).await;
+    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    assert!(slice(&rig)["endpoints"].is_array());
 }
 
 /// One that an API server refuses keeps no other from those who wait for it.

@@ -41,15 +41,29 @@ async fn a_service_is_derived_whatever_happens_between() {
 async fn what_there_is_is_taken_over_whatever_happens_between() {
     let mut all = objects(&cluster_set_ip());
     all.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "derived-web", "namespace": "shop", "uid": "s"},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 1}], "clusterIP": "10.96.0.9"}}));
+        "spec": {"ports": [{"port": 1}], "clusterIP": "10.96.0.9"}}));
     let (api, writes) = bears_trouble(&all, look).await;
     assert_eq!(writes, 2);
     let service = derived(&Rig::over(api).await).unwrap();
-    assert!(service["spec"]["selector"].is_null());
     assert_eq!(
         (&service["spec"]["clusterIP"], &service["spec"]["ports"][0]["port"]),
         (&json!("10.96.0.9"), &json!(80))
     );
+}
+
+/// Somebody's Service by which Pods are reached stays what it is, also when the import goes.
+#[tokio::test(start_paused = true)]
+async fn a_service_with_pods_of_its_own_is_not_taken_over() {
+    let mut all = objects(&cluster_set_ip());
+    all.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "derived-web", "namespace": "shop", "uid": "s"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 1}]}}));
+    let rig = Rig::new(all).await;
+    let before = derived(&rig);
+    look(&rig).await.unwrap();
+    assert_eq!(derived(&rig), before);
+    rig.delete(IMPORT, &key("shop", "web")).await;
+    look(&rig).await.unwrap();
+    assert_eq!(derived(&rig), before);
 }
 
 #[tokio::test(start_paused = true)]
