@@ -79,6 +79,7 @@ impl ServiceImports {
         let derived = core::derive((&key.namespace, &key.name), import, service.as_ref());
         if let Derived::Refused(words) = &derived {
             self.tell(import, EventType::Warning, events::SYNC_DERIVED_SERVICE_FAILED, words);
+            return Ok(false);
         }
         let written = self.carry_out(derived, service.as_ref()).await?;
         let wrote = written.is_some();
