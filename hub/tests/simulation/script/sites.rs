@@ -95,6 +95,11 @@ impl World {
                 let late = self.dice.chance(60).then(|| Duration::from_secs(seconds));
                 self.log.line(format_args!("writes to the member of s{at} are carried out {late:?} late"));
                 site.memory.carry_out_late(late);
+                if late.is_some() {
+                    // One that was tried again may be carried out twice, the second time after what it made is removed.
+                    let returns = &mut self.places[at].returns;
+                    returns.0 = returns.0.max(1);
+                }
             }
             _ => self.somebody_edits(at),
         }
