@@ -118,7 +118,7 @@ async fn a_word_wakes_the_bindings_whose_works_wait() {
     rig.shared.clusters.listen({
         let shared = rig.shared.clone();
         move |turn| {
-            heard.lock().extend(waiting_for_confirmation(&shared.bindings, &shared.safe_deletes, turn))
+            heard.lock().extend(waiting_for_confirmation(&shared.bindings, &shared.safe_deletes, turn));
         }
     });
     confirm(&rig, "20260501T120000Z").await;
