@@ -21,9 +21,9 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::multiclusterservice::{bindings, clusters, of_leaving, templates};
 use crate::owned_works_index::service_of;
-use crate::port::{Api, ApiError, Change, Key, Object};
+use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::{Put, Shared};
+use crate::shared::Shared;
 
 /// Answers of several providers mostly come together, and one that changes all the time is written to every consumer no more often.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -86,20 +86,7 @@ impl EndpointSliceDispatch {
         for work in plan.remove.iter().filter_map(|one| held.get(one)) {
             self.shared.remove_work(work).await?;
         }
-        let (mut all, mut refused) = (true, None);
-        // One after the other: two of one name are told apart by who comes first.
-        for work in &plan.put {
-            match self.shared.put_work(work).await {
-                Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
-                Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                // One that is refused keeps no other from its cluster.
-                Err(error @ Error::Api(ApiError::Invalid(_) | ApiError::Forbidden { .. })) => {
-                    refused = refused.or(Some(error));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        refused.map_or(Ok(all), Err)
+        self.shared.put_works(&plan.put).await
     }
 
     /// The clusters that the Service itself is placed in: without it, they would reach through another of its name.

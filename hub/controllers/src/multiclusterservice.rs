@@ -24,9 +24,9 @@ use serde_json::Value;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::service_of;
-use crate::port::{Api, ApiError, Change, Key, Object};
+use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::{Put, Shared};
+use crate::shared::Shared;
 use crate::typed::{Turn, Typed};
 
 /// How long to wait for what goes or comes without telling.
@@ -177,15 +177,7 @@ impl MultiClusterServices {
                 self.shared.remove_work(work).await?;
             }
         }
-        let mut all = true;
-        for work in &plan.put {
-            match self.shared.put_work(work).await {
-                Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
-                Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(all)
+        self.shared.put_works(&plan.put).await
     }
 
     /// The Service of a MultiClusterService, where it is there.

@@ -17,9 +17,9 @@ use serde_json::Value;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::export_of;
-use crate::port::{Api, ApiError, Change, Key, Object};
+use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::{Put, Shared};
+use crate::shared::Shared;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -91,19 +91,7 @@ impl ServiceExports {
         for work in plan.remove.iter().filter_map(|cluster| held.get(cluster)) {
             self.shared.remove_work(work).await?;
         }
-        let (mut all, mut refused) = (true, None);
-        for work in &plan.put {
-            match self.shared.put_work(work).await {
-                Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
-                Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                // Of a cluster that cannot be asked, as one whose namespace is going, no other hears.
-                Err(Error::Api(error @ (ApiError::Invalid(_) | ApiError::Forbidden { .. }))) => {
-                    refused = refused.or(Some(error));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        refused.map_or(Ok(all), |error| Err(error.into()))
+        self.shared.put_works(&plan.put).await
     }
 }
 

@@ -273,6 +273,23 @@ impl Shared {
         }
     }
 
+    /// Makes Works as wanted, one after the other: two of one name are told apart by who comes first. One that is refused keeps no other
+    /// from its cluster. False where a cluster cannot be given anything yet.
+    pub async fn put_works(&self, wanted: &[Work]) -> Result<bool, Error> {
+        let (mut all, mut refused) = (true, None);
+        for work in wanted {
+            match self.put_work(work).await {
+                Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
+                Err(Error::Api(ApiError::NotFound(_))) => all = false,
+                Err(error @ Error::Api(ApiError::Invalid(_) | ApiError::Forbidden { .. })) => {
+                    refused = refused.or(Some(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        refused.map_or(Ok(all), Err)
+    }
+
     async fn work_at(&self, wanted: &Work, name: &str) -> Result<Option<Work>, Error> {
         let namespace = wanted.metadata.namespace.as_deref().unwrap_or_default();
         fetch::get(&*self.api, &kinds::works(&*self.api)?, namespace, name).await

@@ -4,6 +4,7 @@ use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 
 use super::*;
+use crate::port::ApiError;
 use crate::port::fake::FakeApi;
 use crate::rig::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::port::ApiError;
 use crate::rig::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
 
 pub(crate) const EXPORT: (&str, &str) = (API, KIND);
