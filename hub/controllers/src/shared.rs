@@ -301,14 +301,16 @@ impl Shared {
             Placing::Create => {
                 let created = self.api.create(&resource, fetch::to_value(wanted)?).await?;
                 // At once, not when the watch tells: a binding that ends now must find it.
-                self.works.observe(&Change::Applied(created.clone()));
-                self.quota_works.observe(&Change::Applied(created.clone()));
-                self.service_works.observe(&Change::Applied(created.clone()));
-                self.export_works.observe(&Change::Applied(created.clone()));
+                let owned = [&self.quota_works, &self.service_works, &self.export_works];
+                let made = Change::Applied(created.clone());
+                self.works.observe(&made);
+                owned.iter().for_each(|index| index.observe(&made));
                 // And where it went before this was told, the watch has told that already.
                 let now = self.api.get(&resource, &created.key.namespace, &created.key.name).await;
                 if matches!(now, Err(ApiError::NotFound(_))) {
                     self.works.forget(&created);
+                    let gone = Change::Deleted(created);
+                    owned.iter().for_each(|index| index.observe(&gone));
                 }
             }
             Placing::Update(merged) => {
