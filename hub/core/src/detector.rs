@@ -422,7 +422,7 @@ fn workload_affinity_groups(template: &Value, policy: &PropagationPolicy) -> Opt
     (groups != WorkloadAffinityGroups::default()).then_some(groups)
 }
 
-fn reference(template: &Value) -> ObjectReference {
+pub(crate) fn reference(template: &Value) -> ObjectReference {
     ObjectReference {
         api_version: object::api_version(template).to_owned(),
         kind: object::kind(template).to_owned(),

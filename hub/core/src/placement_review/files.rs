@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use karmada_api::binding::{BindingSnapshot, BindingSpec, ObjectReference, ResourceBinding, TargetCluster};
+use karmada_api::binding::{BindingSnapshot, BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
@@ -19,7 +19,7 @@ use super::{Input, Review, WhatIf, review};
 use crate::binding;
 use crate::dependencies::recorded::Candidate;
 use crate::dependencies::{Sight, wanted};
-use crate::detector::{Parts, Reading, Takeover};
+use crate::detector::{self, Parts, Reading, Takeover};
 use crate::scheduler::assumptions::Taken;
 use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{ClusterVerdict, Outcome};
@@ -59,10 +59,10 @@ pub fn render(files: &Files, what_if: &WhatIf, interpreter: &dyn Interpreter) ->
         .map(|template| reviewed(files, &clusters, template, what_if, interpreter))
         .collect();
     let mut followers = followers(files, &reviews, interpreter);
+    let there = what_if.apply(&clusters);
     let rendered = reviews.into_iter().enumerate().map(|(template, mut review)| {
         let follows = followers.remove(&template).unwrap_or_default();
         if !follows.is_empty() {
-            let there = what_if.apply(&clusters);
             follow(files, &there, &files.templates[template], &follows, (&mut review, interpreter));
         }
         Rendered { template, review, follows: follows.into_keys().collect() }
@@ -77,19 +77,15 @@ fn reviewed(
     what_if: &WhatIf,
     interpreter: &dyn Interpreter,
 ) -> Review {
-    let namespace = object::namespace(template);
-    let near = |of: &str| !namespace.is_empty() && of == namespace;
-    let (policies, cluster_policies): (Vec<_>, Vec<_>) =
-        files.policies.iter().partition(|policy| !policy.namespace().is_empty());
-    let (overrides, cluster_overrides): (Vec<_>, Vec<_>) =
-        files.overrides.iter().partition(|policy| !policy.namespace().is_empty());
+    let (policies, cluster_policies) = looked_at(&files.policies, template, PropagationPolicy::namespace);
+    let (overrides, cluster_overrides) = looked_at(&files.overrides, template, OverridePolicy::namespace);
     let input = Input {
         template,
         binding: None,
-        policies: &policies.into_iter().filter(|policy| near(policy.namespace())).collect::<Vec<_>>(),
+        policies: &policies,
         cluster_policies: &cluster_policies,
         clusters,
-        overrides: &overrides.into_iter().filter(|policy| near(policy.namespace())).collect::<Vec<_>>(),
+        overrides: &overrides,
         cluster_overrides: &cluster_overrides,
         reading: Reading { interpreter, parts: Parts::Together },
         skip: &SkipRules::default(),
@@ -99,13 +95,20 @@ fn reviewed(
     review(&input, what_if, |_| (AllowedClusters::default(), Taken::new()))
 }
 
+/// Of policies, those of the template's namespace, and those of none.
+fn looked_at<'a, T>(all: &'a [T], template: &Value, namespace: fn(&T) -> &str) -> (Vec<&'a T>, Vec<&'a T>) {
+    let own = object::namespace(template);
+    let (near, wide): (Vec<&T>, Vec<&T>) = all.iter().partition(|policy| !namespace(policy).is_empty());
+    (near.into_iter().filter(|policy| namespace(policy) == own).collect(), wide)
+}
+
 /// What a template follows, by kind and name, and the clusters of each.
 type Followed = BTreeMap<String, BTreeSet<String>>;
 
 /// Which templates follow which others, by their places.
 fn followers(files: &Files, reviews: &[Review], interpreter: &dyn Interpreter) -> BTreeMap<usize, Followed> {
     let mut followers: BTreeMap<usize, Followed> = BTreeMap::new();
-    let labels: Vec<BTreeMap<String, String>> = files.templates.iter().map(labels).collect();
+    let labels: Vec<BTreeMap<String, String>> = files.templates.iter().map(object::labels).collect();
     for (template, review) in files.templates.iter().zip(reviews) {
         let clusters = placed(review);
         if clusters.is_empty() || !is_followed(files, review) {
@@ -134,15 +137,6 @@ fn followers(files: &Files, reviews: &[Review], interpreter: &dyn Interpreter) -
         }
     }
     followers
-}
-
-fn labels(template: &Value) -> BTreeMap<String, String> {
-    let labels = template.pointer("/metadata/labels").and_then(Value::as_object);
-    let texts = labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    texts.collect()
 }
 
 fn candidate<'a>(template: &'a Value, labels: &'a BTreeMap<String, String>) -> Candidate<'a> {
@@ -176,20 +170,13 @@ fn placed(review: &Review) -> BTreeSet<String> {
 fn bare_binding(template: &Value) -> ResourceBinding {
     let (kind, name, namespace) =
         (object::kind(template), object::name(template), object::namespace(template));
-    let resource = ObjectReference {
-        api_version: object::api_version(template).to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        ..ObjectReference::default()
-    };
     ResourceBinding {
         metadata: ObjectMeta {
             name: Some(names::binding_name(kind, name)),
             namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
             ..ObjectMeta::default()
         },
-        spec: BindingSpec { resource, ..BindingSpec::default() },
+        spec: BindingSpec { resource: detector::reference(template), ..BindingSpec::default() },
         ..ResourceBinding::default()
     }
 }
@@ -210,10 +197,7 @@ fn follow(
     let mut binding = bare_binding(template);
     binding.spec.required_by =
         vec![BindingSnapshot { clusters: targets.collect(), ..BindingSnapshot::default() }];
-    let (overrides, cluster_overrides): (Vec<_>, Vec<_>) =
-        files.overrides.iter().partition(|policy| !policy.namespace().is_empty());
-    let namespace = object::namespace(template);
-    let overrides: Vec<_> = overrides.into_iter().filter(|policy| policy.namespace() == namespace).collect();
+    let (overrides, cluster_overrides) = looked_at(&files.overrides, template, OverridePolicy::namespace);
     let rendered = binding::Input {
         binding: &binding,
         template,
