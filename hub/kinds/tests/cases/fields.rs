@@ -24,7 +24,7 @@ const ACTIVATION: &str = "hub/core/src/detector/activation.rs";
 const FILTER: &str = "hub/core/src/scheduler/filter.rs";
 const SPREAD: &str = "hub/core/src/scheduler/spread.rs";
 const FIELDS: &str = "hub/core/src/scheduler/spread/fields.rs";
-const NEIGHBOURS: &str = "hub/core/src/scheduler/neighbours.rs";
+const WORKLOAD_AFFINITY: &str = "hub/core/src/scheduler/workload_affinity.rs";
 const DIVISION: &str = "hub/core/src/scheduler/division.rs";
 const ESTIMATE: &str = "hub/core/src/scheduler/estimate.rs";
 const TRIGGER: &str = "hub/core/src/scheduler/trigger.rs";
@@ -231,8 +231,8 @@ const ACTED_ON: &[Acted] = &[
     (PLACED, "spec.placement.spreadConstraints[].spreadByLabel", FIELDS, "spread_by_label"),
     (PLACED, "spec.placement.workloadAffinity.affinity.groupByLabelKey", DETECTOR, "group_by_label_key"),
     (PLACED, "spec.placement.workloadAffinity.antiAffinity.groupByLabelKey", DETECTOR, "group_by_label_key"),
-    (BINDINGS, "spec.workloadAffinityGroups.affinityGroup", NEIGHBOURS, "affinity_group"),
-    (BINDINGS, "spec.workloadAffinityGroups.antiAffinityGroup", NEIGHBOURS, "anti_affinity_group"),
+    (BINDINGS, "spec.workloadAffinityGroups.affinityGroup", WORKLOAD_AFFINITY, "affinity_group"),
+    (BINDINGS, "spec.workloadAffinityGroups.antiAffinityGroup", WORKLOAD_AFFINITY, "anti_affinity_group"),
     (OVERRIDES, "spec.targetCluster.clusterNames[]", OVERRIDING, "target_cluster"),
     (OVERRIDES, "spec.targetCluster.exclude[]", OVERRIDING, "target_cluster"),
     (OVERRIDES, "spec.targetCluster.fieldSelector.{fields}", OVERRIDING, "target_cluster"),
@@ -293,7 +293,7 @@ const ACTED_ON: &[Acted] = &[
     (BINDINGS, "spec.gracefulEvictionTasks[].replicas", EVICTION, "replicas"),
     (BINDINGS, "spec.preserveResourcesOnDeletion", WORKS, "preserve_resources_on_deletion"),
     (BINDINGS, "spec.replicaRequirements.resourceRequest", ESTIMATE, "resource_request"),
-    (BINDINGS, "spec.replicas", "hub/core/src/scheduler/attempts.rs", "spec.replicas"),
+    (BINDINGS, "spec.replicas", "hub/core/src/scheduler/cluster_affinities.rs", "spec.replicas"),
     (BINDINGS, "spec.requiredBy[].clusters[].{target}", TARGETS, "required_by"),
     (BINDINGS, "spec.requiredBy[].name", ATTACHED, "entry.name"),
     (BINDINGS, "spec.requiredBy[].namespace", ATTACHED, "entry.namespace"),
@@ -309,7 +309,7 @@ const ACTED_ON: &[Acted] = &[
     (
         &["Work"],
         "spec.preserveResourcesOnDeletion",
-        "hub/gateway/src/ports.rs",
+        "hub/gateway/src/ports/works.rs",
         "preserve_resources_on_deletion",
     ),
     (&["Work"], "spec.suspendDispatching", "hub/core/src/status.rs", "suspend_dispatching"),
