@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod causes;
+mod charts;
 mod cron;
 mod custom;
 mod customizations;
