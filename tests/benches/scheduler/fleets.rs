@@ -81,36 +81,44 @@ pub fn fleet(count: usize, regions: Regions) -> Vec<Arc<Cluster>> {
     (0..count).map(one).collect()
 }
 
+/// Replicas divided over the better half of a fleet.
+fn divided(preference: &str, more: &Value) -> Value {
+    let mut scheduling = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": preference});
+    scheduling.as_object_mut().expect("it is one").extend(more.as_object().cloned().unwrap_or_default());
+    json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "gold"}}}, "replicaScheduling": scheduling})
+}
+
+fn by_room() -> Value {
+    divided("Weighted", &json!({"weightPreference": {"dynamicWeight": "AvailableReplicas"}}))
+}
+
+/// By room, over so many regions and clusters.
+pub fn spread(regions: usize, clusters: usize) -> Value {
+    let by = |field: &str, groups: usize| json!({"spreadByField": field, "minGroups": groups, "maxGroups": groups});
+    let mut spec = by_room();
+    spec["spreadConstraints"] = json!([by("region", regions), by("cluster", clusters)]);
+    spec
+}
+
 /// The usual kinds of placement.
 pub fn placements() -> Vec<Placement> {
-    let divided = |preference: &str, more: Value| {
-        let mut scheduling =
-            json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": preference});
-        scheduling.as_object_mut().expect("it is one").extend(more.as_object().cloned().unwrap_or_default());
-        json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "gold"}}}, "replicaScheduling": scheduling})
-    };
-    let fields = |field: &str, groups: usize| json!({"spreadByField": field, "minGroups": groups, "maxGroups": groups});
-    let mut spread = divided("Weighted", json!({"weightPreference": {"dynamicWeight": "AvailableReplicas"}}));
-    spread["spreadConstraints"] = json!([fields("region", 2), fields("cluster", 4)]);
     let weights = json!({"weightPreference": {"staticWeightList": [
         {"targetCluster": {"clusterNames": ["site-00000"]}, "weight": 2},
         {"targetCluster": {"labelSelector": {"matchLabels": {"tier": "gold"}}}, "weight": 1}]}});
     vec![
         Placement { name: "duplicated to all", spec: json!({"clusterAffinity": {}}) },
-        Placement { name: "divided by static weights", spec: divided("Weighted", weights) },
-        Placement {
-            name: "divided by room",
-            spec: divided("Weighted", json!({"weightPreference": {"dynamicWeight": "AvailableReplicas"}})),
-        },
-        Placement { name: "aggregated", spec: divided("Aggregated", json!({})) },
-        Placement { name: "spread over two regions and four clusters", spec: spread },
+        Placement { name: "divided by static weights", spec: divided("Weighted", &weights) },
+        Placement { name: "divided by room", spec: by_room() },
+        Placement { name: "aggregated", spec: divided("Aggregated", &json!({})) },
+        Placement { name: "spread over two regions and four clusters", spec: spread(2, 4) },
     ]
 }
 
 /// A Deployment of a hundred replicas under this placement, new.
 pub fn binding(name: &str, placement: &Value) -> ResourceBinding {
     let binding = json!({
-        "metadata": {"name": name.replace(' ', "-"), "namespace": "shop", "uid": "0b4f6a9e-9d53-4c3a-8f0e-5a4b1c2d3e4f"},
+        "metadata": {"name": name.replace(' ', "-"), "namespace": "shop", "uid": "0b4f6a9e-9d53-4c3a-8f0e-5a4b1c2d3e4f", "generation": 1,
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "5a4b1c2d-3e4f-4c3a-8f0e-0b4f6a9e9d53"}},
         "spec": {
             "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
             "replicas": 100,

@@ -22,7 +22,7 @@ use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{Input, Outcome, schedule};
 use tests::rows::{Goal, Rows};
 
-use fleets::{Placement, Regions, binding, fleet, placements};
+use fleets::{Placement, Regions, binding, fleet, placements, spread};
 
 /// Rounds, of which the median counts.
 const ROUNDS: usize = 5;
@@ -91,8 +91,7 @@ fn main() {
     let before = resident();
     let clusters = fleet(10_000, Regions::Each);
     let fleet_takes = resident() - before;
-    let spread = placements().into_iter().find(|one| one.name.starts_with("spread")).expect("there is one");
-    let (rate, late) = measure(&binding(spread.name, &spread.spec), &clusters);
+    let (rate, late) = measure(&binding("spread over two regions", &spread(2, 2)), &clusters);
     rows.add(
         "spread over two regions, one region a site, 10,000 clusters",
         rate,
