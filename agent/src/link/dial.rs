@@ -120,6 +120,9 @@ impl DialError {
 #[async_trait]
 pub trait Connector: Send + Sync + 'static {
     /// A byte stream to `endpoint` (`host:port`).
+    ///
+    /// # Errors
+    /// [`DialError::Address`], [`DialError::Dns`] or [`DialError::Tcp`]: no name, no address, or no connection in time.
     async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError>;
 }
 
