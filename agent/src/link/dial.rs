@@ -199,7 +199,7 @@ pub enum Dialled {
 /// A connection to the hub at `endpoint`, over one of these transports.
 ///
 /// # Errors
-/// The step that failed.
+/// [`DialError`] names the step: the name, the connection, TLS, or that neither transport is spoken at the other end.
 pub async fn dial_any(
     connector: &dyn Connector,
     endpoint: &str,
@@ -220,7 +220,7 @@ pub async fn dial_any(
 /// A client of the fleet service at `endpoint`.
 ///
 /// # Errors
-/// The step that failed.
+/// As of [`dial_any`].
 pub async fn dial(
     connector: &dyn Connector,
     endpoint: &str,

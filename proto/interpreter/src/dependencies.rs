@@ -36,7 +36,7 @@ impl DependentObject {
     /// Whether it says what it means.
     ///
     /// # Errors
-    /// What is missing.
+    /// In words: its apiVersion, its kind, or both name and selector are missing, or labels cannot meet the selector.
     pub fn check(&self) -> Result<(), String> {
         let missing = match self {
             Self { api_version, .. } if api_version.is_empty() => "apiVersion",
