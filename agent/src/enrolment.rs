@@ -54,7 +54,7 @@ impl Enrolment {
     /// Joins and keeps what is granted.
     ///
     /// # Errors
-    /// The cause, told apart.
+    /// [`AgentError`]: something is missing to join with, the member does not answer, the join fails, or the identity cannot be kept.
     pub async fn join(&self) -> Result<Identity, AgentError> {
         let Self { config, parts } = self;
         let token = self.token()?;

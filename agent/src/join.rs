@@ -127,7 +127,7 @@ fn refusal_text(code: JoinRefusalCode, message: &str) -> String {
 /// decision is waited for without end.
 ///
 /// # Errors
-/// The cause, told apart.
+/// [`JoinError`]: the hub refuses, or it was not reached or did not answer for as long as `ask.patience`. Never [`JoinError::Pending`].
 pub async fn join(
     connector: &dyn Connector,
     key: &ClientKey,

@@ -173,6 +173,9 @@ pub struct Ledger {
 impl Ledger {
     /// Opens or makes `ledger.sqlite` in `directory`. Where the disk takes nothing, or the file is damaged, it goes on with what can be
     /// read: see [`Ledger::health`].
+    ///
+    /// # Errors
+    /// [`LedgerError::Newer`]; or SQLite refuses it for a reason that is neither the disk nor damage, or gives no memory either.
     pub fn open(directory: &Path) -> Result<Self, LedgerError> {
         let (store, health) = Store::open(directory)?;
         if let Some(trouble) = &health.trouble {
@@ -182,6 +185,9 @@ impl Ledger {
     }
 
     /// A ledger that is gone with the process: for a member that is in memory too.
+    ///
+    /// # Errors
+    /// SQLite gives no memory.
     pub fn in_memory() -> Result<Self, LedgerError> {
         Self::over(Store::sound(schema::in_memory()?), None, LedgerHealth::default())
     }
@@ -282,12 +288,18 @@ impl Ledger {
     }
 
     /// Writes all of `changes` or none. True where they are on disk now: only then are they acknowledged.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written. None of `changes` is written then.
     pub fn commit(&self, changes: &[Change]) -> Result<bool, LedgerError> {
         Ok(self.commit_after(self.relists(), changes)?.unwrap_or(false))
     }
 
     /// The same of changes that follow on what was held when the cursor had been given up `relists` times. `None` where it was given up
     /// once more, before or by this very write: what they follow on is lost, and so is the cursor among them.
+    ///
+    /// # Errors
+    /// As of [`Ledger::commit`].
     pub fn commit_after(&self, relists: u64, changes: &[Change]) -> Result<Option<bool>, LedgerError> {
         // Within the lock under which it is given up.
         let (is_written, durable) = self.with(|connection| {
@@ -327,26 +339,41 @@ impl Ledger {
     }
 
     /// Epoch and cursor; zeros where nothing was ever held.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn position(&self) -> Result<(u64, u64), LedgerError> {
         Ok((self.number("epoch")?.unwrap_or(0) as u64, self.number("cursor")?.unwrap_or(0) as u64))
     }
 
     /// The hub's start that told the cursor; zero where none was told.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn timeline(&self) -> Result<u64, LedgerError> {
         Ok(self.number("timeline")?.unwrap_or(0) as u64)
     }
 
     /// Where the cursor was before the listing that is unfinished; zero where none is.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn former_cursor(&self) -> Result<u64, LedgerError> {
         Ok(self.number(FORMER_CURSOR)?.unwrap_or(0) as u64)
     }
 
     /// What is held beyond the cursor, by the hub's starts that told it.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn seen(&self) -> Result<Vec<Seen>, LedgerError> {
         self.read(|connection| numbers::seen(connection))
     }
 
     /// The hub's proof of the epoch; empty where there is none.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn epoch_seal(&self) -> Result<Bytes, LedgerError> {
         let seal: Option<Vec<u8>> = self.read(|connection| {
             let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
@@ -356,6 +383,9 @@ impl Ledger {
     }
 
     /// A document, with its hash, where one is held.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn document(&self, table: u32) -> Result<Option<(Bytes, Bytes)>, LedgerError> {
         let kept: Option<Vec<u8>> = self.read(|connection| {
             let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
@@ -366,6 +396,9 @@ impl Ledger {
     }
 
     /// A number kept by name.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn number(&self, key: &str) -> Result<Option<i64>, LedgerError> {
         self.read(|connection| {
             let mut query = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
@@ -374,6 +407,9 @@ impl Ledger {
     }
 
     /// Keeps a number by name; writes only where it differs.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn set_number(&self, key: &str, value: i64) -> Result<(), LedgerError> {
         if self.number(key)? != Some(value) {
             self.read(|connection| set_number(connection, key, value))?;
@@ -383,6 +419,9 @@ impl Ledger {
     }
 
     /// What a session must know of each Work.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn held(&self) -> Result<BTreeMap<String, HeldWork>, LedgerError> {
         self.read(|connection| {
             let mut query = connection.prepare_cached(HELD)?;
@@ -392,6 +431,9 @@ impl Ledger {
     }
 
     /// The keys of all Works.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn keys(&self) -> Result<Vec<String>, LedgerError> {
         self.read(|connection| {
             let mut query = connection.prepare_cached("SELECT key FROM works ORDER BY key")?;
@@ -401,6 +443,9 @@ impl Ledger {
     }
 
     /// One Work.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn entry(&self, key: &str) -> Result<Option<Entry>, LedgerError> {
         let select = format!("SELECT {} FROM works WHERE key = ?1", COLUMNS.join(", "));
         self.read(|connection| {
@@ -448,6 +493,9 @@ impl Ledger {
     }
 
     /// Another process worked with the ledger until now: what it had under way counts as at a start. Out: the suspects.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn after_another(&self) -> Result<Vec<String>, LedgerError> {
         self.after_a_crash()
     }
@@ -455,6 +503,9 @@ impl Ledger {
     /// Work on these begins: said before it begins. The member may be asked to write what is desired, and neither the process nor the
     /// machine may be there any more when it does. True where that was synced: that a write is next is on disk already with a new body
     /// and after a failure; of what was applied, one sync says it for all that begin together.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn begins(&self, keys: &[String]) -> Result<bool, LedgerError> {
         if keys.is_empty() {
             return Ok(false);
@@ -490,6 +541,9 @@ impl Ledger {
     }
 
     /// Work on this one ended, whatever came of it; `unanswered` as in [`Entry::unanswered`], `next`: a write of it is to be tried again.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn came_back(&self, key: &str, unanswered: bool, next: bool) -> Result<(), LedgerError> {
         let open = still_open(unanswered, next);
         self.relaxed(|transaction| {
@@ -500,6 +554,9 @@ impl Ledger {
     }
 
     /// Objects that earlier bodies of this Work named, and the one of `hash` does not, are gone from the member.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn former_removed(&self, key: &str, hash: &Bytes) -> Result<(), LedgerError> {
         self.relaxed(|transaction| {
             let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
@@ -509,6 +566,9 @@ impl Ledger {
 
     /// The member has `objects` with the marks of Work `key`. Where no such Work is held it is from now on, by name alone: suspended and
     /// with nothing to apply, so that the agent touches them only where the hub says what is to become of that Work. True where that is news.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn found(&self, key: &str, objects: &[ObjectId]) -> Result<bool, LedgerError> {
         let (news, _) = self.with(|connection| {
             let transaction = connection.transaction()?;
@@ -524,6 +584,9 @@ impl Ledger {
 
     /// `object`, which the row `key` notes as found, is none of it any more; a row that notes nothing more is done with. True where that
     /// is news.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn lost(&self, key: &str, object: &ObjectId) -> Result<bool, LedgerError> {
         let is_it = |id: &ObjectId| id.unversioned() == object.unversioned();
         let Some(entry) = self.entry(key)?.filter(|entry| entry.is_stray() && entry.former.iter().any(is_it))
@@ -540,23 +603,35 @@ impl Ledger {
     }
 
     /// Nothing comes any more of what these had begun.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn settled(&self, keys: &[String]) -> Result<(), LedgerError> {
         let settle = "UPDATE works SET unanswered = 0 WHERE key = ?1 AND unanswered <> 0 AND attempts = 0";
         self.each(keys, settle)
     }
 
     /// The member took an object of this one, for a body that is no longer the one to apply.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn placed(&self, key: &str) -> Result<(), LedgerError> {
         self.each(&[key.to_owned()], "UPDATE works SET placed = 1 WHERE key = ?1 AND placed = 0")
     }
 
     /// Working on this one would have ended the process, had it not been caught.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn panicked(&self, key: &str) -> Result<(), LedgerError> {
         let count = "UPDATE works SET attempts = 0, placed = 1, crashes = crashes + 1 WHERE key = ?1";
         self.each(&[key.to_owned()], count)
     }
 
     /// The process ends on purpose: what is under way is no crash, though it may have placed something.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn stops(&self) -> Result<(), LedgerError> {
         self.relaxed(|connection| {
             connection.execute("UPDATE works SET attempts = 0, placed = 1 WHERE attempts > 0", [])?;
@@ -567,6 +642,9 @@ impl Ledger {
     }
 
     /// The objects of these Works are gone from the member.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn removed(&self, keys: &[String]) -> Result<(), LedgerError> {
         self.each(keys, "UPDATE works SET phase = 2, attempts = 0, crashes = 0, unanswered = 0, former = '' WHERE key = ?1 AND phase = 1")
     }
@@ -599,6 +677,9 @@ impl Ledger {
     }
 
     /// Applications that ended.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn ended(&self, outcomes: &[Outcome]) -> Result<(), LedgerError> {
         if outcomes.is_empty() {
             return Ok(());

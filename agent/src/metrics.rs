@@ -207,7 +207,7 @@ async fn accept(shared: Arc<Shared>, cluster: String, listener: TcpListener, sto
 /// `HOST:PORT` or `:PORT` as upstream takes them; `0` for none.
 ///
 /// # Errors
-/// It is neither.
+/// In words: it is neither.
 pub fn bind_address(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "0" || text.is_empty() {
         return Ok(None);

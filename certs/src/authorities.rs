@@ -94,7 +94,7 @@ impl Authorities {
     /// The older CA is trusted no more. False where there was none.
     ///
     /// # Errors
-    /// A file cannot be removed.
+    /// There is no CA, or a file cannot be read or removed.
     pub fn drop_older(directory: &Path) -> Result<bool, CertError> {
         finish(directory)?;
         let was = Self::load(directory)?.older.is_some();

@@ -42,9 +42,10 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Loads `ca.crt` and `ca.key` from `directory`, or makes them where neither is there.
+    /// Loads `ca.crt` and `ca.key` from `directory`, or makes both where there is no `ca.crt`.
     ///
-    /// Where only one of them is there, that is an error: a CA made anew would orphan every agent.
+    /// # Errors
+    /// A file cannot be read or written, the two do not belong together, or `ca.key` alone is missing: a CA made anew would orphan every agent.
     pub fn load_or_create(directory: &Path, now: Timestamp) -> Result<Self, CertError> {
         let (crt, key) = (directory.join("ca.crt"), directory.join("ca.key"));
         match (files::read(&crt)?, files::read(&key)?) {
@@ -61,6 +62,9 @@ impl Authority {
     }
 
     /// A new CA and its key as PEM.
+    ///
+    /// # Errors
+    /// The system gives no randomness ([`CertError::Key`]), or the certificate cannot be signed.
     pub fn create(now: Timestamp) -> Result<(Self, String), CertError> {
         let key = new_key()?;
         let mut params = authority_params(&Pin::of_spki(&key.subject_public_key_info()))?;
@@ -76,6 +80,9 @@ impl Authority {
     }
 
     /// A CA from its PEM files.
+    ///
+    /// # Errors
+    /// Either is no PEM of its kind, or the key is not the certificate's.
     pub fn from_pem(certificate_pem: &str, key_pem: &str) -> Result<Self, CertError> {
         let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
             .map_err(|_| CertError::Malformed("CA certificate"))?;
@@ -119,6 +126,9 @@ impl Authority {
     }
 
     /// Signs the key of `request` for `subject`, for `validity` from `now`. PEM.
+    ///
+    /// # Errors
+    /// The subject has more than two organisations, or the certificate cannot be signed.
     pub fn issue_client(
         &self,
         subject: &Subject,
@@ -132,6 +142,9 @@ impl Authority {
 
     /// Signs `request` as it stands, names and all, for `usages` (those of a CertificateSigningRequest's spec): what
     /// kube-controller-manager's permissive policy signs. Who may have it was decided before. PEM.
+    ///
+    /// # Errors
+    /// The request's subject has more than two organisations, a usage is unknown, or the certificate cannot be signed.
     pub fn issue_requested(
         &self,
         request: &CertificateRequest,
@@ -150,6 +163,9 @@ impl Authority {
     }
 
     /// A client certificate with a key made here: the administrator's, or a component's of this process.
+    ///
+    /// # Errors
+    /// The subject has more than two organisations, or the system gives no randomness for a key.
     pub fn issue_client_with_key(
         &self,
         subject: &Subject,
@@ -163,6 +179,9 @@ impl Authority {
 
     /// The hub's server certificate for `names` (DNS names and addresses), followed by the CA's own: a joining
     /// agent knows the CA by its pin only and must find it in the chain.
+    ///
+    /// # Errors
+    /// A name is neither an address nor one that a certificate can hold, or the system gives no randomness for a key.
     pub fn issue_server(
         &self,
         names: &[String],

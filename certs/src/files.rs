@@ -8,6 +8,9 @@ use std::path::Path;
 use crate::CertError;
 
 /// Writes `contents` with mode 0600 beside `path`, syncs it, and renames it into place.
+///
+/// # Errors
+/// [`CertError::File`]: it cannot be written, synced or renamed; the file at `path` is then the old one or the whole new one.
 pub fn write_private(path: &Path, contents: &[u8]) -> Result<(), CertError> {
     let fail = |source| CertError::File { action: "writing", path: path.to_owned(), source };
     let mut staged = path.as_os_str().to_owned();
@@ -27,6 +30,9 @@ pub fn write_private(path: &Path, contents: &[u8]) -> Result<(), CertError> {
 }
 
 /// The file's text, or `None` where there is no such file.
+///
+/// # Errors
+/// [`CertError::File`]: it is there and cannot be read, or is no UTF-8.
 pub fn read(path: &Path) -> Result<Option<String>, CertError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -36,6 +42,9 @@ pub fn read(path: &Path) -> Result<Option<String>, CertError> {
 }
 
 /// Removes the file, where it is there.
+///
+/// # Errors
+/// [`CertError::File`]: it is there and cannot be removed.
 pub fn remove(path: &Path) -> Result<(), CertError> {
     match fs::remove_file(path) {
         Err(source) if source.kind() != ErrorKind::NotFound => {

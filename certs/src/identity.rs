@@ -33,6 +33,9 @@ pub struct PeerIdentity {
 
 impl PeerIdentity {
     /// From the leaf certificate's DER. Does not verify: the handshake has.
+    ///
+    /// # Errors
+    /// It is no X.509 certificate, or its times are beyond those that can be told.
     pub fn from_der(der: &[u8]) -> Result<Self, CertError> {
         let (_, certificate) =
             X509Certificate::from_der(der).map_err(|_| CertError::Malformed("certificate"))?;
@@ -54,6 +57,9 @@ impl PeerIdentity {
     }
 
     /// From the first certificate of a PEM text.
+    ///
+    /// # Errors
+    /// There is no certificate in the text, or as of [`PeerIdentity::from_der`].
     pub fn from_pem(pem: &str) -> Result<Self, CertError> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| CertError::Malformed("certificate"))?;

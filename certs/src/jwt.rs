@@ -31,6 +31,9 @@ impl std::fmt::Debug for ServiceAccountKey {
 
 impl ServiceAccountKey {
     /// Loads `sa.key` from `directory`, or makes it.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or as of [`ServiceAccountKey::from_pem`].
     pub fn load_or_create(directory: &Path) -> Result<Self, CertError> {
         let path = directory.join("sa.key");
         let pem = match files::read(&path)? {
@@ -45,11 +48,17 @@ impl ServiceAccountKey {
     }
 
     /// A key kept nowhere: for a hub whose state is in memory.
+    ///
+    /// # Errors
+    /// The system gives no randomness for a key.
     pub fn generate() -> Result<Self, CertError> {
         Self::from_pem(&new_key()?.serialize_pem())
     }
 
     /// From PKCS#8 PEM.
+    ///
+    /// # Errors
+    /// It is no PKCS#8, or no key of the curve P-256.
     pub fn from_pem(pem: &str) -> Result<Self, CertError> {
         let malformed = || CertError::Malformed("service-account key");
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| malformed())?;
@@ -72,6 +81,9 @@ impl ServiceAccountKey {
     }
 
     /// A token over `claims` (a JSON object).
+    ///
+    /// # Errors
+    /// The system gives no randomness for a signature.
     pub fn sign(&self, claims: &[u8]) -> Result<String, CertError> {
         let message = format!("{}.{}", self.header, URL_SAFE_NO_PAD.encode(claims));
         let signature =
@@ -81,6 +93,9 @@ impl ServiceAccountKey {
 
     /// The claims of a token this key signed. The header must be the one this key writes: no other algorithm is
     /// looked at. Times and audiences are the caller's to check.
+    ///
+    /// # Errors
+    /// It has another shape or header ([`CertError::Shape`]), or another key signed it ([`CertError::Signature`]).
     pub fn verify(&self, token: &str) -> Result<Vec<u8>, CertError> {
         let shape = || CertError::Shape("not a token of this hub");
         let (message, signature) = token.rsplit_once('.').ok_or_else(shape)?;

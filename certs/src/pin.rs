@@ -18,6 +18,9 @@ impl Pin {
     }
 
     /// Over the public key of a certificate (DER).
+    ///
+    /// # Errors
+    /// It is no X.509 certificate.
     pub fn of_certificate(der: &[u8]) -> Result<Self, CertError> {
         let (_, certificate) =
             X509Certificate::from_der(der).map_err(|_| CertError::Malformed("certificate"))?;

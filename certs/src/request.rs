@@ -20,11 +20,17 @@ impl std::fmt::Debug for ClientKey {
 
 impl ClientKey {
     /// A new ECDSA P-256 key.
+    ///
+    /// # Errors
+    /// The system gives no randomness for a key.
     pub fn generate() -> Result<Self, CertError> {
         new_key().map(Self)
     }
 
     /// A key kept as PKCS#8 PEM.
+    ///
+    /// # Errors
+    /// It is no PEM of a private key that can be used here.
     pub fn from_pem(pem: &str) -> Result<Self, CertError> {
         KeyPair::from_pem(pem).map(Self).map_err(|_| CertError::Malformed("private key"))
     }
@@ -40,11 +46,17 @@ impl ClientKey {
     }
 
     /// A request (DER) for this key; `subject` is a wish, and ignored where the signer decides it.
+    ///
+    /// # Errors
+    /// The key cannot sign it.
     pub fn request(&self, subject: &Subject) -> Result<Vec<u8>, CertError> {
         self.request_for(subject, &[])
     }
 
     /// The same, with `names` (DNS names and addresses) as subject alternative names.
+    ///
+    /// # Errors
+    /// A name is neither an address nor one that a certificate can hold, or the key cannot sign the request.
     pub fn request_for(&self, subject: &Subject, names: &[String]) -> Result<Vec<u8>, CertError> {
         let mut params = rcgen::CertificateParams::default();
         params.subject_alt_names =
@@ -89,6 +101,9 @@ pub struct AlternativeNames {
 
 impl CertificateRequest {
     /// Parses DER and verifies the signature with the key inside.
+    ///
+    /// # Errors
+    /// It is no request, or bytes follow it ([`CertError::Malformed`]); or the key inside did not sign it ([`CertError::NotPossessed`]).
     pub fn from_der(der: &[u8]) -> Result<Self, CertError> {
         let malformed = CertError::Malformed("certificate request");
         let Ok((rest, parsed)) = X509CertificationRequest::from_der(der) else { return Err(malformed) };
@@ -111,6 +126,9 @@ impl CertificateRequest {
     }
 
     /// Parses the PEM form.
+    ///
+    /// # Errors
+    /// There is no request in the text, or as of [`CertificateRequest::from_der`].
     pub fn from_pem(pem: &str) -> Result<Self, CertError> {
         let der = CertificateSigningRequestDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| CertError::Malformed("certificate request"))?;

@@ -45,6 +45,9 @@ impl std::fmt::Display for PinMismatch {
 }
 
 /// The hub's TLS: `identity` for itself, client certificates of `clients` verified where one is given, in every handshake.
+///
+/// # Errors
+/// `clients` is empty or holds what is no CA, or `identity` cannot be read or its key is not its certificate's.
 pub fn server_config(
     identity: &KeyedCertificate,
     clients: &[CertificateDer<'static>],
@@ -80,6 +83,9 @@ impl std::fmt::Debug for SignedBy {
 
 impl SignedBy {
     /// These CAs.
+    ///
+    /// # Errors
+    /// There is none, or one of them cannot be read.
     pub fn new(authorities: &[CertificateDer<'static>]) -> Result<SignedBy, CertError> {
         let mut roots = RootCertStore::empty();
         for ca in authorities {
@@ -97,6 +103,9 @@ impl SignedBy {
 }
 
 /// The certificates of a PEM text; at least one.
+///
+/// # Errors
+/// The text cannot be read, or holds no certificate.
 pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertError> {
     let all: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
@@ -105,6 +114,9 @@ pub fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, CertError
 }
 
 /// A client's TLS: `trust`, and `identity` to show where the server asks. No ALPN: set by the caller's HTTP.
+///
+/// # Errors
+/// The bundle cannot be read or holds no certificate, or the identity cannot be read or its key is not its certificate's.
 pub fn client_config(trust: &Trust, identity: Option<&KeyedCertificate>) -> Result<ClientConfig, CertError> {
     let builder = ClientConfig::builder_with_provider(crypto()).with_safe_default_protocol_versions()?;
     let builder = match trust {
@@ -123,6 +135,9 @@ pub fn client_config(trust: &Trust, identity: Option<&KeyedCertificate>) -> Resu
 }
 
 /// [`client_config`] that speaks HTTP/2 only, as gRPC does.
+///
+/// # Errors
+/// As of [`client_config`].
 pub fn client_config_h2(
     trust: &Trust,
     identity: Option<&KeyedCertificate>,

@@ -34,6 +34,9 @@ impl JoinToken {
     }
 
     /// Reads `id.secret`.
+    ///
+    /// # Errors
+    /// It is not 6 and 16 characters of a-z0-9 with a dot between.
     pub fn parse(text: &str) -> Result<Self, CertError> {
         let part = |text: &str, len| text.len() == len && text.bytes().all(|b| ALPHABET.contains(&b));
         match text.split_once('.') {

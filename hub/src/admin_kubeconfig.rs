@@ -31,6 +31,9 @@ impl DataDir {
 
     /// Writes the administrator's kubeconfig for `server`. One that is there keeps its credential, unless that is of another CA
     /// than the one that signs, has ended or ends soon.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or no certificate can be made.
     pub fn write_kubeconfig(&self, server: &str, now: Timestamp) -> Result<()> {
         let file = self.kubeconfig_file();
         let before = karmada_certs::files::read(&file).context("reading the administrator's kubeconfig")?;

@@ -1,4 +1,4 @@
-//! RegistryTransformer at rest: encrypted as a file says, kept so while the file and its keys change.
+//! Values at rest: encrypted as a file says, kept so while the file and its keys change.
 //!
 //! In: the file, the store, the clock. Out: what stands between objects and their stored bytes ([`RegistryTransformer`]), the state of key
 //! management services for `/readyz`, figures for `/metrics`. The file is looked at again while the hub runs; one that is wrong
@@ -108,7 +108,7 @@ impl Encryption {
     /// Reads the file, and waits until its key management services answer: without them nothing can be said of what is stored.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The store is in memory, or the file cannot be read or is not as it has to be.
     pub async fn start(
         settings: EncryptionSettings,
         store: Option<Arc<SqliteStore>>,

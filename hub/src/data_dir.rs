@@ -32,6 +32,9 @@ pub struct DataDir {
 
 impl DataDir {
     /// Opens the directory, making it and what it lacks.
+    ///
+    /// # Errors
+    /// A directory or file cannot be made or read, or as of [`Authorities::load_or_create`] and [`ServiceAccountKey::load_or_create`].
     pub fn open(path: &Path, now: Timestamp) -> Result<DataDir> {
         make_private(path).with_context(|| format!("making the data directory {}", path.display()))?;
         let keys = path.join("pki");
@@ -67,6 +70,9 @@ impl DataDir {
     }
 
     /// Takes the CAs as they are in the directory now. True where they changed.
+    ///
+    /// # Errors
+    /// A CA cannot be read; those before it are taken all the same.
     pub fn reload(&self) -> Result<bool> {
         let mut changed = false;
         for (of, held) in
@@ -94,11 +100,17 @@ impl DataDir {
     }
 
     /// A server certificate for these names.
+    ///
+    /// # Errors
+    /// A name cannot stand in a certificate, or the system gives no randomness for a key.
     pub fn server_certificate(&self, names: &[String], now: Timestamp) -> Result<KeyedCertificate> {
         self.authorities().issue_server(names, SERVER_LIFE, now).context("making the server certificate")
     }
 
     /// The certificate by which other API servers know this hub as the proxy in front of them.
+    ///
+    /// # Errors
+    /// The system gives no randomness for a key.
     pub fn front_proxy_client(&self, now: Timestamp) -> Result<KeyedCertificate> {
         let subject = Subject { common_name: FRONT_PROXY.to_owned(), organizations: Vec::new() };
         let made = self.front_proxy().signing().issue_client_with_key(&subject, SERVER_LIFE, now);

@@ -36,6 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const REPLICAS_PER_CLUSTER: usize = 2;
 
 /// Runs the demo until `stop`.
+///
+/// # Errors
+/// A part cannot be started, or an agent or the sample is not there in time. All is stopped before it returns.
 pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Result<()> {
     let started = Instant::now();
     let directory = Directory::make()?;

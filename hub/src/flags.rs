@@ -217,6 +217,9 @@ struct Oidc {
 
 impl Serve {
     /// The settings that the flags and the files they name make.
+    ///
+    /// # Errors
+    /// A file that they name cannot be read or holds what is not allowed, or flags do not fit together.
     pub fn settings(self) -> Result<Settings> {
         let (issuers, anonymous) = self.oidc.issuers()?;
         let access = AccessSettings {

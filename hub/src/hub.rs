@@ -74,6 +74,9 @@ pub struct Hub {
 
 impl Hub {
     /// Starts a hub. When this returns, it answers.
+    ///
+    /// # Errors
+    /// A file or the store cannot be opened, the address is taken, or an object that everything needs cannot be written.
     pub async fn start(settings: &Settings, clock: Clock) -> Result<Hub> {
         let started = clock();
         // What cannot be audited is not begun.

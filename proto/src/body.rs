@@ -155,6 +155,10 @@ pub fn encode_for(body: &Bytes, packing: Packing) -> Encoded {
 }
 
 /// The body behind `bytes`. Memory is bounded by `decoded_size`, which is bounded by [`BODY_LIMIT`].
+///
+/// # Errors
+/// It is too large ([`BodyError::TooLarge`]), its encoding is unknown here, or it does not unpack to `decoded_size` bytes
+/// ([`BodyError::Malformed`]).
 pub fn decode(encoding: i32, bytes: &Bytes, decoded_size: u64) -> Result<Bytes, BodyError> {
     if decoded_size > BODY_LIMIT as u64 {
         return Err(BodyError::TooLarge(decoded_size));
@@ -195,6 +199,9 @@ pub struct Assembly {
 impl Assembly {
     /// Takes one frame of a body. `Ok(Some(body))` once it is complete and its hash is right; what is held is
     /// dropped on any error, so that the body can be asked for again.
+    ///
+    /// # Errors
+    /// Those of [`Assembly::gather`] and [`decode`], and [`BodyError::HashDiffers`].
     pub fn take(&mut self, frame: &Upsert) -> Result<Option<Bytes>, BodyError> {
         let Some(packed) = self.gather(frame)? else { return Ok(None) };
         let body = decode(frame.encoding, &packed, frame.decoded_size)?;
@@ -205,6 +212,9 @@ impl Assembly {
     }
 
     /// The same, of what is told by a difference: `Ok(Some(delta))` once it is complete, for [`crate::delta::unpack`].
+    ///
+    /// # Errors
+    /// A size beyond [`BODY_LIMIT`], a chunk that does not continue what is held ([`BodyError::OutOfOrder`]), or more bytes than declared.
     pub fn gather(&mut self, frame: &Upsert) -> Result<Option<Bytes>, BodyError> {
         let result = self.step(frame);
         if !matches!(result, Ok(None)) {

@@ -20,7 +20,7 @@ const CSR: usize = 16 << 10;
 /// Checks every text of a join.
 ///
 /// # Errors
-/// The refusal, in words that quote no more of the text than fits on a line.
+/// [`JoinRefusal`]: a text is missing, longer than it may be, or has other letters; its words quote no more of it than fits on a line.
 pub fn check(request: &JoinRequest) -> Result<(), JoinRefusal> {
     let name = request.cluster_name.as_str();
     if !is_name(name) {

@@ -25,6 +25,7 @@ pub use quote::{one_line, one_line_of, quoted};
     missing_docs,
     unused_qualifications,
     clippy::all,
+    clippy::missing_errors_doc,
     clippy::semicolon_if_nothing_returned,
     clippy::large_futures
 )]

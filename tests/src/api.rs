@@ -20,6 +20,9 @@ pub struct Api {
 
 impl Api {
     /// By the current context of a kubeconfig.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its current context leads to no server.
     pub fn from_kubeconfig(path: &Path) -> Result<Api> {
         let kubeconfig =
             Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -36,6 +39,9 @@ impl Api {
     }
 
     /// The object or list at `path` (`/api/v1/…`), `None` where there is none.
+    ///
+    /// # Errors
+    /// As of [`Api::send`], save a 404.
     pub fn get(&self, path: &str) -> Result<Option<Value>> {
         match self.send(Method::GET, path, "application/json", None) {
             Ok(value) => Ok(Some(value)),
@@ -45,6 +51,9 @@ impl Api {
     }
 
     /// The items of the list at `path`.
+    ///
+    /// # Errors
+    /// As of [`Api::send`]; there is nothing at `path`, or it is no list.
     pub fn list(&self, path: &str) -> Result<Vec<Value>> {
         let list = self.get(path)?.with_context(|| format!("{path} is not served"))?;
         match list.get("items") {
@@ -54,21 +63,33 @@ impl Api {
     }
 
     /// Creates `object` in the collection at `path`.
+    ///
+    /// # Errors
+    /// As of [`Api::send`].
     pub fn create(&self, path: &str, object: &Value) -> Result<Value> {
         self.send(Method::POST, path, "application/json", Some(object))
     }
 
     /// Merges `patch` into the object at `path`.
+    ///
+    /// # Errors
+    /// As of [`Api::send`].
     pub fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
         self.send(Method::PATCH, path, "application/merge-patch+json", Some(patch))
     }
 
     /// Deletes what is at `path`.
+    ///
+    /// # Errors
+    /// As of [`Api::send`].
     pub fn delete(&self, path: &str) -> Result<Value> {
         self.send(Method::DELETE, path, "application/json", None)
     }
 
     /// Any request with a JSON answer.
+    ///
+    /// # Errors
+    /// No answer within a minute, or one that is no success: [`code`] tells its status.
     pub fn send(
         &self,
         method: Method,
@@ -84,12 +105,18 @@ impl Api {
     }
 
     /// The text at `path` (`/readyz`, `/metrics`).
+    ///
+    /// # Errors
+    /// As of [`Api::send`].
     pub fn text(&self, path: &str) -> Result<String> {
         let request = Request::get(path).body(Vec::new())?;
         bounded(self.client.request_text(request)).with_context(|| format!("GET {path}"))
     }
 
     /// `Ok` when `/readyz` says so: for waiting.
+    ///
+    /// # Errors
+    /// In words: it does not say so, or does not answer.
     pub fn ready(&self) -> Result<(), String> {
         self.text("/readyz").map(drop).map_err(|error| format!("{error:#}"))
     }

@@ -50,6 +50,9 @@ pub fn programs_or_skip() -> Option<&'static Programs> {
 }
 
 /// Builds what is missing into `<target>/kube/bin`. Several processes at once wait for each other.
+///
+/// # Errors
+/// The script cannot be run, or fails; what it printed tells why.
 pub fn build(bin: &Path) -> Result<(), String> {
     let script = workspace_root().join("tests/kube/build");
     let status = Command::new(&script).arg(bin).status();

@@ -297,6 +297,9 @@ impl Member {
     }
 
     /// The names of the Pods in a namespace that are Running.
+    ///
+    /// # Errors
+    /// The member does not answer with a list of Pods.
     pub fn running_pods(&self, namespace: &str) -> anyhow::Result<Vec<String>> {
         let pods = self.api.list(&format!("/api/v1/namespaces/{namespace}/pods"))?;
         let running = pods.iter().filter(|pod| text_at(pod, "/status/phase") == "Running");

@@ -115,7 +115,10 @@ impl Process {
         self.ended
     }
 
-    /// `Err` with the last lines of its log once it has ended: for predicates that wait for it.
+    /// `Ok` while it runs: for predicates that wait for something of it.
+    ///
+    /// # Errors
+    /// It has ended: the last lines of its log.
     pub fn alive(&mut self) -> Result<(), String> {
         match self.ended() {
             None => Ok(()),
@@ -240,6 +243,9 @@ pub fn find_in_path(name: &str) -> Option<PathBuf> {
 }
 
 /// `Ok` once `process` has written `text` to its log.
+///
+/// # Errors
+/// It has not: the last lines of the log.
 pub fn logged(process: &Process, text: &str) -> Result<(), String> {
     let log = std::fs::read(process.log()).unwrap_or_default();
     so(String::from_utf8_lossy(&log).contains(text), || process.tail(10))

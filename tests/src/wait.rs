@@ -20,7 +20,10 @@ pub fn eventually<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Re
     }
 }
 
-/// The same, with the timeout as an error: what was seen last.
+/// The same, with the timeout as an error.
+///
+/// # Errors
+/// What was seen last, once `timeout` is over.
 pub fn try_eventually<T>(
     timeout: Duration,
     mut look: impl FnMut() -> Result<T, String>,
@@ -36,6 +39,9 @@ pub fn try_eventually<T>(
 }
 
 /// Turns a condition into what [`eventually`] wants.
+///
+/// # Errors
+/// It does not hold: what was seen.
 pub fn so(condition: bool, seen: impl FnOnce() -> String) -> Result<(), String> {
     if condition { Ok(()) } else { Err(seen()) }
 }

@@ -19,6 +19,9 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 type Sent = BoxFuture<'static, Result<Response<Incoming>, hyper_util::client::legacy::Error>>;
 
 /// The server and the user of a kubeconfig's current context.
+///
+/// # Errors
+/// The file cannot be read, or its current context leads to no server.
 pub async fn config(kubeconfig: &Path) -> Result<Config> {
     let read =
         Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
@@ -33,6 +36,9 @@ pub struct Pool {
 
 impl Pool {
     /// To the server of `config`, with the certificate that is in it; its token is for the caller to send. Called on a runtime.
+    ///
+    /// # Errors
+    /// What it says of certificates cannot be used.
     pub fn new(config: &Config) -> Result<Pool> {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client: Client<_, Full<Bytes>> =
@@ -46,6 +52,9 @@ impl Pool {
     }
 
     /// Sends a request; its answer's body is still to come.
+    ///
+    /// # Errors
+    /// There is no connection, or it breaks before the answer's head.
     pub async fn send(
         &self,
         request: Request<Full<Bytes>>,
@@ -62,6 +71,9 @@ pub struct Wire {
 
 impl Wire {
     /// By a kubeconfig's current context.
+    ///
+    /// # Errors
+    /// As of [`config`] and [`Pool::new`].
     pub async fn new(kubeconfig: &Path) -> Result<Wire> {
         Ok(Wire { user: None, pool: Pool::new(&config(kubeconfig).await?)? })
     }
@@ -73,6 +85,9 @@ impl Wire {
     }
 
     /// Sends a request; its answer's body is still to come.
+    ///
+    /// # Errors
+    /// As of [`Pool::send`].
     pub async fn open(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
@@ -86,7 +101,10 @@ impl Wire {
         sent.with_context(|| format!("{path} on {}", self.pool.server()))
     }
 
-    /// Sends a request and reads its whole answer; anything but success is an error with the answer's words.
+    /// Sends a request and reads its whole answer.
+    ///
+    /// # Errors
+    /// As of [`Wire::open`]; the answer breaks off, or is no success: its words are the error's.
     pub async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
         let response = self.open(method, path, body).await?;
         let code = response.status();

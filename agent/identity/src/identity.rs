@@ -81,6 +81,9 @@ impl Identity {
     }
 
     /// The key.
+    ///
+    /// # Errors
+    /// The key that was kept is none.
     pub fn key(&self) -> Result<ClientKey, CertError> {
         ClientKey::from_pem(&self.key)
     }
@@ -119,12 +122,18 @@ impl Identity {
     }
 
     /// What the certificate says that is shown.
+    ///
+    /// # Errors
+    /// The certificate that is shown cannot be read.
     pub fn peer(&self, now: Timestamp) -> Result<PeerIdentity, CertError> {
         PeerIdentity::from_pem(self.shown(now))
     }
 
-    /// Takes a renewal; refuses one that is not for this key and name, so that a mistake cannot lock us out. True where the hub's CA is
-    /// another since.
+    /// Takes a renewal. True where the hub's CA is another since.
+    ///
+    /// # Errors
+    /// In words: the hub refuses, or what it sent cannot be read, says nothing new, or is for another key or name. Nothing is changed then,
+    /// so that a mistake cannot lock us out.
     pub fn renewed(&mut self, reply: RenewReply, now: Timestamp) -> Result<bool, String> {
         if !reply.refusal.is_empty() {
             return Err(reply.refusal);
@@ -214,6 +223,9 @@ impl IdentityStore {
     }
 
     /// The identity, where there is one.
+    ///
+    /// # Errors
+    /// [`IdentityStoreError::Damaged`] where it does not parse; otherwise the file cannot be read, or the member does not give the Secret.
     pub async fn load(&self) -> Result<Option<Identity>, IdentityStoreError> {
         let (place, text) = match self {
             Self::Directory(directory) => {
@@ -237,6 +249,9 @@ impl IdentityStore {
     }
 
     /// The key to join with: made and kept at the first time, and the same until an identity is kept.
+    ///
+    /// # Errors
+    /// A kept key cannot be looked up, or a new one cannot be made or kept; other writers of the Secret are waited for first.
     pub async fn joining_key(&self) -> Result<ClientKey, IdentityStoreError> {
         match self {
             Self::Directory(directory) => {
@@ -259,6 +274,9 @@ impl IdentityStore {
     }
 
     /// Keeps the identity; the key to join with has done its work.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the member refuses the write of the Secret.
     pub async fn save(&self, identity: &Identity) -> Result<(), IdentityStoreError> {
         let text = json!(identity).to_string();
         match self {

@@ -80,6 +80,9 @@ struct Discovery {
 
 impl KubeMember {
     /// Over the kubeconfig at `path`, or the Pod's service account where there is none.
+    ///
+    /// # Errors
+    /// There is neither a kubeconfig that can be read nor a service account, or a client cannot be made of it: [`ConfigError`] says which.
     pub async fn connect(path: Option<&Path>) -> Result<Self, ConfigError> {
         let mut config = config::read(path).await?;
         // The agent tries again by itself, and heeds how long the member asks it to wait.

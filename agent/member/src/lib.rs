@@ -252,36 +252,69 @@ pub enum Probe {
 /// A body on its way through the agent, of any length.
 pub type Passing = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// A member cluster.
+/// A member cluster. What writes, and [`Member::pass`], may end with [`MemberError::Unproven`] as well.
 #[async_trait]
 pub trait Member: Send + Sync + 'static {
     /// An object, or `None`.
+    ///
+    /// # Errors
+    /// [`MemberError::NoKind`] and [`MemberError::NoObject`]; else the member does not answer, refuses, or answers with something else.
     async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError>;
     /// Server-side apply as [`FIELD_MANAGER`], by force. The object as it is after.
+    ///
+    /// # Errors
+    /// As of [`Member::get`], and [`MemberError::NotMergeable`] where server-side apply cannot merge it.
     async fn apply(&self, object: &Value) -> Result<Value, MemberError>;
     /// Creates.
+    ///
+    /// # Errors
+    /// As of [`Member::get`], and [`MemberError::Conflict`] where there is one of that name.
     async fn create(&self, object: &Value) -> Result<Value, MemberError>;
     /// Replaces; `object` carries the resourceVersion it is based on.
+    ///
+    /// # Errors
+    /// As of [`Member::get`], and [`MemberError::Conflict`] where it was changed since.
     async fn update(&self, object: &Value) -> Result<Value, MemberError>;
     /// Changes by JSON merge patch.
+    ///
+    /// # Errors
+    /// As of [`Member::get`], and [`MemberError::NotFound`] where there is none.
     async fn merge(&self, id: &ObjectId, patch: &Value) -> Result<Value, MemberError>;
     /// Deletes with background propagation, the object of this uid only. Fine where it is gone.
+    ///
+    /// # Errors
+    /// As of [`Member::get`], and [`MemberError::Conflict`] where another object has the name by now.
     async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError>;
     /// Lists and watches; resumes by itself for as long as it can, and ends with an error where it cannot.
     fn watch(&self, watch: Watch) -> BoxStream<'static, Result<MemberEvent, MemberError>>;
     /// Plural name of a kind, as the member serves it.
+    ///
+    /// # Errors
+    /// [`MemberError::NoKind`], or the member did not tell what it serves when it was asked last.
     async fn resource(&self, gvk: &Gvk) -> Result<String, MemberError>;
     /// What is known of a kind that a call has just said not to be served. Asks the member for what it defines.
+    ///
+    /// # Errors
+    /// The member answers that it is well, and does not tell what it defines.
     async fn unserved(&self, _: &Gvk) -> Result<Unserved, MemberError> {
         Ok(Unserved::Hidden)
     }
     /// Everything served, sorted, and whether that is complete. Asks the member each time (cheaply, where
     /// nothing changed).
+    ///
+    /// # Errors
+    /// The member does not tell what it serves.
     async fn api_enablements(&self) -> Result<(Vec<ApiEnablement>, bool), MemberError>;
     /// The API server's version, `v1.34.1`.
+    ///
+    /// # Errors
+    /// The member does not answer, or refuses.
     async fn version(&self) -> Result<String, MemberError>;
     /// Sends a request as it is, over the agent's own connection and with its credentials, for as long as the answer goes on. An answer of 101
     /// has the connection in its extensions (`hyper::upgrade::OnUpgrade`).
+    ///
+    /// # Errors
+    /// There is no answer, or the agent's credentials cannot be used so. A refusal of the member is an answer.
     async fn pass(&self, _: http::Request<Passing>) -> Result<http::Response<Passing>, MemberError> {
         Err(MemberError::Other("this member takes no requests from outside".to_owned()))
     }
@@ -299,6 +332,9 @@ pub trait Member: Send + Sync + 'static {
 }
 
 /// UID of the member's kube-system namespace: the cluster's identity.
+///
+/// # Errors
+/// As of [`Member::get`], and [`MemberError::NotFound`] where there is no such namespace, or it has no uid.
 pub async fn cluster_uid(member: &dyn Member) -> Result<String, MemberError> {
     let id =
         ObjectId { gvk: Gvk::new("v1", "Namespace"), namespace: String::new(), name: "kube-system".into() };

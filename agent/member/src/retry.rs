@@ -117,7 +117,10 @@ impl Waits {
     }
 }
 
-/// Calls until it succeeds, fails for good (`is_transient` is false), or `limit` has passed; the last error then.
+/// Calls until it succeeds, fails for good (`is_transient` is false), or `limit` has passed.
+///
+/// # Errors
+/// The last error: the first that is not transient (`is_transient`), or the one at which `limit` had passed.
 pub async fn until<T, E, F>(
     limit: Duration,
     is_transient: impl Fn(&E) -> bool,

@@ -13,6 +13,9 @@ use crate::session::Change;
 impl Ledger {
     /// The ledger is the one of `cluster` from now on. Where it was another's, the hub is asked for everything anew. Out: the names of
     /// those whose it was before.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn is_of(&self, cluster: &str) -> Result<Vec<String>, LedgerError> {
         let (before, _) = self.with(|connection| {
             let transaction = connection.transaction()?;
@@ -33,6 +36,9 @@ impl Ledger {
     }
 
     /// Puts back the names that a copy of the ledger had.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn restore_clusters(&self, clusters: &[String]) -> Result<(), LedgerError> {
         if clusters.is_empty() {
             return Ok(());

@@ -63,6 +63,9 @@ fn bucket_of(key: &str, buckets: usize) -> usize {
 
 impl Ledger {
     /// The ledger in `buckets` buckets, with the rows of those whose fingerprint is not among `known`.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn snapshot(&self, known: &[Option<Bytes>], buckets: usize) -> Result<Snapshot, LedgerError> {
         self.read(|connection| {
             // One look at all of it: the cursor must not be ahead of the rows.
@@ -104,6 +107,9 @@ impl Ledger {
     }
 
     /// Makes an empty ledger what a snapshot was, whole or not at all.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn restore(
         &self,
         (epoch, cursor): (u64, u64),

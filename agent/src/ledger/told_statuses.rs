@@ -22,6 +22,9 @@ fn read(blob: &[u8]) -> Option<ToldStatus> {
 
 impl Ledger {
     /// What the hub was told of each Work.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn told(&self) -> Result<BTreeMap<String, ToldStatus>, LedgerError> {
         let rows: Vec<(String, Vec<u8>)> = self.read(|connection| {
             let mut query = connection.prepare("SELECT key, told FROM works WHERE told != x''")?;
@@ -32,6 +35,9 @@ impl Ledger {
     }
 
     /// The hub was told this of these Works. Not waited for on the disk.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn set_told(&self, told: &[(String, Option<ToldStatus>)]) -> Result<(), LedgerError> {
         if told.is_empty() {
             return Ok(());

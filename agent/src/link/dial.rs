@@ -120,6 +120,9 @@ impl DialError {
 #[async_trait]
 pub trait Connector: Send + Sync + 'static {
     /// A byte stream to `endpoint` (`host:port`).
+    ///
+    /// # Errors
+    /// [`DialError::Address`], [`DialError::Dns`] or [`DialError::Tcp`]: no name, no address, or no connection in time.
     async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError>;
 }
 
@@ -196,7 +199,7 @@ pub enum Dialled {
 /// A connection to the hub at `endpoint`, over one of these transports.
 ///
 /// # Errors
-/// The step that failed.
+/// [`DialError`] names the step: the name, the connection, TLS, or that neither transport is spoken at the other end.
 pub async fn dial_any(
     connector: &dyn Connector,
     endpoint: &str,
@@ -217,7 +220,7 @@ pub async fn dial_any(
 /// A client of the fleet service at `endpoint`.
 ///
 /// # Errors
-/// The step that failed.
+/// As of [`dial_any`].
 pub async fn dial(
     connector: &dyn Connector,
     endpoint: &str,

@@ -94,6 +94,9 @@ pub fn hand_over_patch(cluster: &ClusterNames, key: &str) -> Value {
 }
 
 /// The body to apply over `observed`.
+///
+/// # Errors
+/// As of [`Interpreter::retain`], save for a kind without a hook: nothing of it is retained.
 pub fn over(
     desired: &Value,
     observed: &Value,
@@ -237,6 +240,9 @@ fn unite(into: &mut Value, from: &Value) {
 }
 
 /// The object for a plain update, where server-side apply cannot merge it.
+///
+/// # Errors
+/// As of [`Interpreter::retain`], save for a kind without a hook: nothing more of it is retained.
 pub fn for_update(
     desired: &Value,
     observed: &Value,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// The same cause is told again after this.
 const EVERY: Duration = Duration::from_secs(60);
-/// FailureLog that are told within that time at most.
+/// Causes that are told within that time at most.
 const MOST: usize = 64;
 
 /// The causes that were told. Pure.

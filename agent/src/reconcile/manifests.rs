@@ -15,6 +15,9 @@ use crate::member::Gvk;
 const MANIFESTS: usize = 5000;
 
 /// The manifests in a body.
+///
+/// # Errors
+/// [`Failure::Malformed`] where it is no such body, or holds more manifests than an agent takes of one Work (5000).
 pub fn manifests(body: &[u8]) -> Result<Vec<Value>, Failure> {
     #[derive(Deserialize)]
     struct Body {

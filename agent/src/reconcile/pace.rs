@@ -18,7 +18,10 @@ impl Bucket {
         Self { rate: rate.max(0.01), burst, tokens: burst, at: Duration::ZERO }
     }
 
-    /// Takes a token, or says when there is one.
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// When there is one, where there is none now.
     pub fn take(&mut self, now: Duration) -> Result<(), Duration> {
         let passed = now.saturating_sub(self.at).as_secs_f64();
         (self.tokens, self.at) = ((self.tokens + passed * self.rate).min(self.burst), now);

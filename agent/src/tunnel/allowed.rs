@@ -102,7 +102,7 @@ impl Allowed {
     /// Whether a request may go on. `path` with its query; `upgrades`: its connection is to become another protocol's.
     ///
     /// # Errors
-    /// Why not, for who asked.
+    /// In words for who asked: the site does not allow requests of this sort, or never this one.
     pub fn check(&self, method: &str, path: &str, upgrades: bool) -> Result<Sort, String> {
         let sort = sort(method, path, upgrades)?;
         if self.0.contains(&sort) {

@@ -65,8 +65,10 @@ impl Access {
         Self { front_proxy, issuers, anonymous, ..self }
     }
 
-    /// Whose credential it is; one that is not ours is a 401. `proxy`: the connection's other end is a proxy whose certificate
-    /// was verified.
+    /// Whose credential it is. `proxy`: the connection's other end is a proxy whose certificate was verified.
+    ///
+    /// # Errors
+    /// 401: a credential that is not ours, or none where the path takes nobody without one.
     pub async fn authenticate(
         &self,
         headers: &HeaderMap,
@@ -97,6 +99,9 @@ impl Access {
     }
 
     /// Whom the user acts as: who they are, or whom they may impersonate.
+    ///
+    /// # Errors
+    /// 403: they may not; 400: the headers are no text, or name no user beside what else they name.
     pub fn impersonate(&self, user: User, headers: &HeaderMap, request: &Attributes) -> Result<User, Status> {
         impersonate(&self.authorizer, user, headers, request)
     }
@@ -107,6 +112,9 @@ impl Access {
     }
 
     /// Answers a review kind, which is asked and forgotten.
+    ///
+    /// # Errors
+    /// 405: the kind is none of them; 400 or 422: the question cannot be answered as it is asked.
     pub async fn review(
         &self,
         definition: &ResourceDefinition,
@@ -146,6 +154,9 @@ impl Access {
     }
 
     /// Issues a token for a service account (`serviceaccounts/NAME/token`).
+    ///
+    /// # Errors
+    /// As of [`Reviews::token`].
     pub fn token(&self, namespace: &str, name: &str, request: Value) -> Result<Value, Status> {
         self.reviews.token(namespace, name, request)
     }

@@ -42,7 +42,10 @@ impl Authenticator {
     }
 
     /// The user of a request. `certificate` is the user of a verified client certificate (common name and organisations); it
-    /// goes before a token. No credential at all is `system:anonymous`; a bad token is 401.
+    /// goes before a token. No credential at all is `system:anonymous`.
+    ///
+    /// # Errors
+    /// 401: the token is not ours, or counts no longer.
     pub fn authenticate(&self, headers: &HeaderMap, certificate: Option<&User>) -> Result<User, Status> {
         if let Some(user) = certificate.filter(|user| !user.name.is_empty()) {
             return Ok(known(user.clone()));

@@ -18,6 +18,9 @@ const EXTRA: &str = "impersonate-extra-";
 const GROUP: &str = "authentication.k8s.io";
 
 /// The user that `request` acts as: `user` itself where no such header is sent.
+///
+/// # Errors
+/// 403: `user` may not; 400: the headers are no text, or name no user beside what else they name.
 pub fn impersonate(
     authorizer: &Authorizer,
     user: User,

@@ -67,7 +67,10 @@ pub struct IssuerOptions {
 }
 
 impl IssuerOptions {
-    /// Reads an `AuthenticationConfiguration` file. `Err` says in words what is wrong with it.
+    /// Reads an `AuthenticationConfiguration` file.
+    ///
+    /// # Errors
+    /// In words: it cannot be read, or something in it is not allowed.
     pub fn read_configuration(text: &str) -> Result<(Vec<IssuerOptions>, Anonymous), String> {
         configuration::read(text)
     }
@@ -131,7 +134,10 @@ impl Issuers {
         }
     }
 
-    /// Whose token it is. `Err` says why nobody's.
+    /// Whose token it is.
+    ///
+    /// # Errors
+    /// In words: its issuer is not believed, its signature or its claims are not taken, or the issuer's keys cannot be fetched.
     pub async fn user(&self, token: &str) -> Result<User, String> {
         let token = Unverified::read(token)?;
         let named = token.claims["iss"].as_str().unwrap_or_default();

@@ -143,7 +143,10 @@ impl Authorizer {
         (rules, errors)
     }
 
-    /// The rules of the role that a `roleRef` names. `Err` says which role is missing.
+    /// The rules of the role that a `roleRef` names.
+    ///
+    /// # Errors
+    /// In words: there is no such role; it is named.
     pub fn role_rules(&self, cluster_role: bool, namespace: &str, name: &str) -> Result<Arc<[Rule]>, String> {
         let (storage, key, kind) = if cluster_role {
             (&self.cluster_roles, ObjectKey::new("", name), "clusterrole")

@@ -27,6 +27,9 @@ pub struct Reconciled {
 }
 
 /// Puts every default role and binding in place, kube-apiserver's and `own`, and the namespaces that they stand in.
+///
+/// # Errors
+/// One of them could not be written; those after it are not looked at.
 pub async fn reconcile(registry: &Registry, own: &OwnRoles) -> Result<Reconciled, Status> {
     let mut done = Reconciled::default();
     for wanted in bootstrap_roles().iter().chain(&own.roles) {

@@ -41,6 +41,9 @@ impl Reviews {
     }
 
     /// Answers a review of any kind but TokenRequest. `namespace` is the path's, empty for cluster-scoped reviews.
+    ///
+    /// # Errors
+    /// 400 or 422: something is missing in it or wrong; 404: it is of another kind.
     pub fn review(
         &self,
         definition: &ResourceDefinition,

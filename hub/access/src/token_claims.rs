@@ -12,7 +12,10 @@ pub(super) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
 /// Signs and verifies tokens with the hub's key.
 pub trait ServiceAccountTokens: Send + Sync {
-    /// A signed token over the claims. `Err` says in words why there is none.
+    /// A signed token over the claims.
+    ///
+    /// # Errors
+    /// In words: it cannot be signed.
     fn issue(&self, claims: &Claims) -> Result<String, String>;
 
     /// The claims, if this hub's key signed them. Times are not looked at.

@@ -41,7 +41,7 @@ pub trait Connect: Send + Sync {
     /// Answers one.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// There is no connection, and the status says why.
     async fn connect(&self, connection: Connection<'_>) -> Result<Response<Body>, Status>;
 }
 

@@ -137,6 +137,9 @@ impl Fairness {
     }
 
     /// Gives a seat, at once or after a wait.
+    ///
+    /// # Errors
+    /// [`TooMany`], beside how the request was judged.
     pub async fn seat(
         &self,
         user: &User,

@@ -172,7 +172,7 @@ impl ApiServer {
         }
     }
 
-    /// The same server, detached_writes an audit log.
+    /// The same server, writing an audit log.
     #[must_use]
     pub fn audited(mut self, audit: Option<Arc<Audit>>) -> Self {
         self.audit = audit;

@@ -64,7 +64,7 @@ impl Compiling {
     /// Whether it is a pattern.
     ///
     /// # Errors
-    /// It is none, or nothing is known of it.
+    /// It is none, or the budget is spent ([`PatternError::Spent`]), so that nothing is known of it.
     pub fn pattern(&self, pattern: &str) -> Result<(), PatternError> {
         self.judge(pattern).map(|_| ())
     }
@@ -72,7 +72,7 @@ impl Compiling {
     /// Whether the text has what the pattern asks for.
     ///
     /// # Errors
-    /// It is no pattern, or nothing is known of it.
+    /// As of [`Compiling::pattern`].
     pub fn matches(&self, pattern: &str, text: &str) -> Result<bool, PatternError> {
         let held = self.judge(pattern)?;
         self.timed(|| {

@@ -101,11 +101,17 @@ impl Object {
     }
 
     /// Reads the object as a typed kind.
+    ///
+    /// # Errors
+    /// [`ApiError::Invalid`] where it does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         serde_json::from_slice(&self.json()).map_err(|error| ApiError::Invalid(error.to_string()))
     }
 
     /// Reads the object as plain JSON.
+    ///
+    /// # Errors
+    /// [`ApiError::Invalid`] where it is no JSON.
     pub fn value(&self) -> Result<Value, ApiError> {
         self.parse()
     }
@@ -185,13 +191,22 @@ pub trait Api: Send + Sync + 'static {
     async fn resources_changed(&self);
 
     /// One object from the cache.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] where there is no such object or resource; [`ApiError::Unavailable`] where it cannot be read in the store.
     async fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Arc<Object>, ApiError>;
 
     /// Every object of a resource (`namespace` empty: of all namespaces) from the cache, in key order.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] where the resource is not served; [`ApiError::Unavailable`] where one of them cannot be read in the store.
     async fn list(&self, resource: &Resource, namespace: &str) -> Result<Vec<Arc<Object>>, ApiError>;
 
     /// What exists now as `Applied`, then every change. Ends when the watcher fell behind or the resource is no
     /// longer served: watch again (what changed meanwhile, deletions included, is then for the caller to diff).
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] where the resource is not served.
     async fn watch(
         &self,
         resource: &Resource,
@@ -199,23 +214,40 @@ pub trait Api: Send + Sync + 'static {
     ) -> Result<BoxStream<'static, Change>, ApiError>;
 
     /// Creates the object.
+    ///
+    /// # Errors
+    /// [`ApiError::AlreadyExists`]; a refusal ([`ApiError::Invalid`], [`ApiError::Forbidden`]), or no such resource or namespace.
     async fn create(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError>;
 
     /// Replaces the object's metadata and spec.
+    ///
+    /// # Errors
+    /// [`ApiError::Conflict`] where it was changed since it was read, [`ApiError::NotFound`] where it is gone; or a refusal.
     async fn update(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError>;
 
     /// Applies what the object says of one that is there, in the name of `manager`: what others say otherwise is overruled.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] where there is no such object, or a refusal.
     async fn apply(&self, resource: &Resource, object: Value, manager: &str)
     -> Result<Arc<Object>, ApiError>;
 
-    /// Sets how many replicas an object is to have, as its subresource `scale` does; a kind without one has none (not found). It needs no
-    /// version: whoever was faster is overruled.
+    /// Sets how many replicas an object is to have, as its subresource `scale` does. It needs no version: whoever was faster is overruled.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] where there is no such object or its kind has no scale, or a refusal.
     async fn scale(&self, resource: &Resource, key: &Key, replicas: i32) -> Result<Arc<Object>, ApiError>;
 
     /// Replaces the object's status.
+    ///
+    /// # Errors
+    /// As of [`Api::update`].
     async fn update_status(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError>;
 
     /// Deletes the object if its uid is `uid` (empty: whatever it is).
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`] where it is gone, [`ApiError::Conflict`] where another object has the name; or a refusal.
     async fn delete(
         &self,
         resource: &Resource,

@@ -60,6 +60,9 @@ pub trait Controller: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Makes the world agree for one key. Must bear being called at any time, and again.
+    ///
+    /// # Errors
+    /// Something could not be read or written: the key comes again after a backoff.
     async fn reconcile(&self, key: &Self::Key) -> Result<Action, Error>;
 }
 

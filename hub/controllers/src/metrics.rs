@@ -116,6 +116,9 @@ impl Metrics {
     }
 
     /// Does something, and notes it.
+    ///
+    /// # Errors
+    /// That of `work`.
     pub async fn timed<T, E>(
         &self,
         measure: Measure,

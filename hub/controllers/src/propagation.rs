@@ -85,6 +85,9 @@ pub struct AgentPorts {
 }
 
 /// Takes in what there is; the loops, each to be run until it ends.
+///
+/// # Errors
+/// As of [`Shared::load`].
 pub async fn loops(
     informers: &Informers,
     shared: &Arc<Shared>,

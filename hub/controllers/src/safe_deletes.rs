@@ -129,6 +129,9 @@ impl SafeDeletes {
 
     /// Whether a Work of this object may go that nobody wants. `works`: how many its cluster has that are not on their way out; waited for only
     /// where it matters.
+    ///
+    /// # Errors
+    /// The Cluster cannot be read, or `works` fails.
     pub async fn judge(
         &self,
         work: &Object,
@@ -151,6 +154,9 @@ impl SafeDeletes {
     }
 
     /// Whether a Work waited for a person, and waits no more.
+    ///
+    /// # Errors
+    /// The Cluster cannot be read.
     pub async fn is_let_go(&self, work: &Object) -> Result<bool, Error> {
         let Some(since) = waits_since(work) else { return Ok(false) };
         let Some(cluster) = self.cluster_of(work).await? else { return Ok(false) };

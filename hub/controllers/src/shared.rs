@@ -157,6 +157,9 @@ impl Shared {
 
     /// Takes in what there is, and from then on every change, before any controller hears of it. To be called before
     /// controllers start: who looks for Works by their binding would else take it that there are none, and let go of one that ends.
+    ///
+    /// # Errors
+    /// A kind that controllers live on is not served.
     pub async fn load(&self, informers: &Informers) -> Result<(), Error> {
         let api = &*self.api;
         let mut hearings = Vec::new();
@@ -217,6 +220,9 @@ impl Shared {
     }
 
     /// The Works that carry a binding's id, as they lie in the cache. The hub gave the id, and nobody else can: see its gates.
+    ///
+    /// # Errors
+    /// One of them cannot be read now, or the kind is not served.
     pub async fn works_of(&self, of: &ResourceBinding) -> Result<Vec<Arc<Object>>, Error> {
         let resource = kinds::works(&*self.api)?;
         let (_, id) = binding::work_selector(of);
@@ -232,6 +238,9 @@ impl Shared {
     }
 
     /// Marks a Work for deletion, where it is not on its way out already: it stays until its cluster has let go of what it placed.
+    ///
+    /// # Errors
+    /// It cannot be deleted now, or a gate refuses it.
     pub async fn remove_work(&self, work: &Object) -> Result<(), Error> {
         if work.deleting {
             return Ok(());
@@ -245,6 +254,9 @@ impl Shared {
 
     /// Makes a Work as wanted: created, changed, or left where it is so already; where its usual name is another's, under a name of its
     /// own, which it keeps.
+    ///
+    /// # Errors
+    /// It is refused or cannot be written now, both names are others', or its cluster's namespace is not there yet ([`ApiError::NotFound`]).
     pub async fn put_work(&self, wanted: &Work) -> Result<Put, Error> {
         let name = wanted.metadata.name.as_deref().unwrap_or_default();
         let usual = work_name::placing(self.work_at(wanted, name).await?.as_ref(), wanted);
@@ -275,6 +287,9 @@ impl Shared {
 
     /// Makes Works as wanted, one after the other: two of one name are told apart by who comes first. One that is refused keeps no other
     /// from its cluster. False where a cluster cannot be given anything yet.
+    ///
+    /// # Errors
+    /// Of refusals the first, once all were tried; any other error at once, and what comes after it is not tried.
     pub async fn put_works(&self, wanted: &[Work]) -> Result<bool, Error> {
         let (mut all, mut refused) = (true, None);
         for work in wanted {

@@ -46,7 +46,10 @@ pub enum Scaling {
     },
 }
 
-/// When a rule runs, or why that cannot be told.
+/// When a rule runs.
+///
+/// # Errors
+/// In words: its time zone is unknown, or its schedule cannot be read.
 pub fn schedule(rule: &CronFederatedHPARule) -> Result<Schedule, String> {
     let zone = zone(rule.time_zone.as_deref().unwrap_or_default()).map_err(|unknown| unknown.to_string())?;
     Schedule::parse(&rule.schedule, &zone).map_err(|unreadable| unreadable.to_string())
@@ -87,7 +90,10 @@ pub fn due(hpa: &CronFederatedHPA, now: Timestamp) -> Vec<Due> {
     all
 }
 
-/// What these runs change together: of what several say, the last one's holds. Or why they change nothing.
+/// What these runs change together: of what several say, the last one's holds.
+///
+/// # Errors
+/// In words: none of them says `targetReplicas` for a target that has replicas, or the target is another autoscaler than a FederatedHPA.
 pub fn scaling(hpa: &CronFederatedHPA, due: &[Due]) -> Result<Scaling, String> {
     let target = &hpa.spec.scale_target_ref;
     let last = |field: fn(&CronFederatedHPARule) -> Option<i32>| {

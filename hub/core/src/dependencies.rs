@@ -102,7 +102,7 @@ impl Wanted {
 /// Whether a dependency can follow a referrer at all.
 ///
 /// # Errors
-/// Why it cannot.
+/// [`Problem`]: it has neither name nor selector, is in another namespace, or is of a kind that never follows.
 pub fn reach(referrer: &ResourceBinding, dependency: &DependentObject) -> Result<(), Problem> {
     let DependentObject { api_version, kind, namespace, name, label_selector } = dependency;
     if name.is_empty() && label_selector.is_none() {

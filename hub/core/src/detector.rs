@@ -272,7 +272,7 @@ pub enum BindingChange {
 /// the caller looks it up first, and makes no binding where it does not exist.
 ///
 /// # Errors
-/// See [`BindingError`].
+/// `existing` is of an older template ([`BindingError::OtherOwner`]), or this one cannot be read ([`BindingError::Interpret`]).
 pub fn binding(
     template: &Value,
     policy: &PropagationPolicy,

@@ -77,6 +77,9 @@ pub enum Unfit {
 }
 
 /// Whether a cluster can tell and take EndpointSlices.
+///
+/// # Errors
+/// Why not: [`Unfit::Leaving`], [`Unfit::NotReady`] or [`Unfit::ApiIncompatible`], in this order.
 pub fn fits(cluster: &Cluster) -> Result<(), Unfit> {
     if cluster.deleting() {
         return Err(Unfit::Leaving);

@@ -139,7 +139,7 @@ pub fn new_cluster(candidate: &Candidate<'_>, approved: bool, now: Timestamp) ->
 /// Whether the key may renew, and which keys hold the name then: the new one, and the one that asked.
 ///
 /// # Errors
-/// Why it may not, for the asker.
+/// In words for the asker: the cluster is being removed, or was given to another key.
 pub fn renewed(cluster: &Value, held: &str, new: &str) -> Result<Option<Value>, &'static str> {
     if !cluster["metadata"]["deletionTimestamp"].is_null() {
         return Err("the cluster is being removed from the fleet");

@@ -43,6 +43,9 @@ const HORIZON: SignedDuration = SignedDuration::from_hours(24 * 366 * 9);
 
 impl Schedule {
     /// Reads a schedule. `TZ=NAME` or `CRON_TZ=NAME` before it names its zone; otherwise it is `zone`.
+    ///
+    /// # Errors
+    /// The zone is unknown, or the rest is neither five fields nor one of the words that begin with `@`; in the words of Go's cron library.
     pub fn parse(text: &str, zone: &TimeZone) -> Result<Schedule, Unreadable> {
         let named = ["TZ=", "CRON_TZ="].iter().find_map(|prefix| text.strip_prefix(prefix));
         let Some(named) = named else { return Schedule::read(text, zone.clone()) };

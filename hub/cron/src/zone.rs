@@ -10,6 +10,9 @@ use jiff::tz::{self, TimeZone};
 pub struct UnknownZone(pub String);
 
 /// The zone of that name. No name, `UTC` and `Local` are UTC: a hub has no place.
+///
+/// # Errors
+/// The time zone database has no such name, or writes it in other letters.
 pub fn zone(name: &str) -> Result<TimeZone, UnknownZone> {
     if matches!(name, "" | "UTC" | "Local") {
         return Ok(TimeZone::UTC);

@@ -68,7 +68,7 @@ impl EncryptionProviders {
     /// Takes another configuration over. Its key management services must answer, or the one in force goes on.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// In words: an address in it is none, or a key management service of it does not answer.
     pub async fn adopt(&self, configuration: Configuration) -> Result<(), String> {
         let before = self.generations.load_full();
         let next = Generation::new(configuration, &before)?;
@@ -87,10 +87,10 @@ impl EncryptionProviders {
         self.generations.store(Arc::new(vec![newest]));
     }
 
-    /// NeedsKms each key management service how it is. True: one has another key than before.
+    /// Asks each key management service how it is. True: one has another key than before.
     ///
     /// # Errors
-    /// What is wrong, of the first that is not well.
+    /// In words: what is wrong with the first that is not well; all are asked.
     pub async fn check_services(&self) -> Result<bool, String> {
         let (mut changed, mut trouble) = (false, None);
         for service in self.newest().services.values() {

@@ -37,7 +37,7 @@ impl Gateway {
     /// Asks the agent of `cluster` something, for an answer within this time.
     ///
     /// # Errors
-    /// Why there is none; at once where that is known.
+    /// [`AskError`]: at once where the agent is not there or has enough to answer; else it refuses, goes away or is late.
     pub async fn ask(
         &self,
         cluster: &str,

@@ -61,7 +61,7 @@ where
 /// The same into a sink, until the session is over or the sink takes nothing more; then the sink is closed.
 ///
 /// # Errors
-/// The sink's.
+/// That of the sink, when it takes nothing more.
 pub async fn carry<I, E, O>(
     gateway: &Arc<Gateway>,
     caller: Caller,

@@ -50,7 +50,7 @@ pub(crate) async fn answer(
 /// Checks the shape of a join request: the bounds of its texts, then the token's shape, then that the key is held.
 ///
 /// # Errors
-/// What is wrong with it.
+/// As of [`join::check`]; the token is none, or the certificate request is none or not signed by its key.
 pub fn ask(request: JoinRequest) -> Result<JoinAsk, JoinRefusal> {
     let refusal = |code, message: String| JoinRefusal { code, message };
     join::check(&request).map_err(|refused| refusal(refused.code(), refused.message))?;

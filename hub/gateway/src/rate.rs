@@ -48,7 +48,7 @@ impl Bucket {
     /// Takes one.
     ///
     /// # Errors
-    /// There is none; after how long there is.
+    /// After how long there is one, where there is none now.
     pub fn take(&mut self, rate: Rate, now: Duration) -> Result<(), Duration> {
         self.refill(rate, now);
         // Sums of parts of one fall short of it by a hair.
@@ -77,7 +77,7 @@ impl<K: Ord> Buckets<K> {
     /// Takes one for `who`.
     ///
     /// # Errors
-    /// There is none; after how long there is.
+    /// After how long there is one, where there is none now.
     pub fn take(&mut self, who: K, rate: Rate, now: Duration) -> Result<(), Duration> {
         if let Some((held, bucket)) = self.known.get_mut(&who) {
             *held = rate;

@@ -18,7 +18,10 @@ const BOOT_ID: usize = 128;
 /// A hub that cannot tell now.
 const BUSY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Checks what needs no other knowledge. The protocol version to speak, or why not.
+/// Checks what needs no other knowledge. The protocol version to speak.
+///
+/// # Errors
+/// The close to send: no version is spoken by both, the hello is another cluster's, or something in it is longer than it may be.
 pub fn check(cluster: &str, hello: &Hello) -> Result<u32, Close> {
     let version = PROTOCOL.1.min(hello.protocol_max);
     if version < PROTOCOL.0 || version < hello.protocol_min {
@@ -130,6 +133,9 @@ const CLOCK_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Refuses a join of a machine whose clock would find the hub's certificates not yet valid, or over: before anything
 /// is made for it. Both in milliseconds since 1970 UTC.
+///
+/// # Errors
+/// [`JoinRefusalCode::ClockSkewed`]: they are more than an hour apart.
 pub fn clocks(agent_ms: i64, hub_ms: i64) -> Result<(), JoinRefusal> {
     let apart = Duration::from_millis(agent_ms.abs_diff(hub_ms));
     if apart <= CLOCK_LIMIT {

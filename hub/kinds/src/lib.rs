@@ -58,13 +58,18 @@ fn kind(definition: &ResourceDefinition) -> Option<Kind<'_>> {
     })
 }
 
-/// Reads the body into the kind: types checked (400 where they do not fit), fields that the kind does not have dropped. Returns
-/// a sentence for each of those.
+/// Reads the body into the kind: types checked, fields that the kind does not have dropped. Returns a sentence for each of those.
+///
+/// # Errors
+/// 400: its types do not fit the kind's.
 pub fn decode(definition: &ResourceDefinition, object: &mut Value) -> Result<Vec<String>, Status> {
     Ok(read(definition, object)?.unknown)
 }
 
 /// The same, with what was sent empty told too.
+///
+/// # Errors
+/// As of [`decode`].
 pub fn read(definition: &ResourceDefinition, object: &mut Value) -> Result<Read, Status> {
     let Some(kind) = kind(definition) else { return Ok(Read::default()) };
     kind.read(object).map_err(|error| Status::bad_request(error.wrap(&definition.version, &definition.kind)))
@@ -214,6 +219,9 @@ pub fn prepare_token_request(request: &mut Value, manager: &str, now: &str) {
 }
 
 /// Server-side apply of `applied` on the live object, or of a new one.
+///
+/// # Errors
+/// Another manager has a field of it and `manager` does not force (409, each field named), or it cannot be merged by the kind's schema.
 pub fn apply(
     definition: &ResourceDefinition,
     live: Option<&Value>,

@@ -62,6 +62,9 @@ pub fn of(paths: &ScalePaths, object: &Value) -> Value {
 }
 
 /// The object with the replicas that a Scale asks for.
+///
+/// # Errors
+/// 422: it is no number of replicas; 409: it names a resourceVersion that is not the object's.
 pub fn set(
     definition: &ResourceDefinition,
     paths: &ScalePaths,
@@ -96,6 +99,9 @@ pub fn set(
 
 /// The object with the replicas that an applied Scale asks for, and with who owns them now. Owners are those of the object's own
 /// replicas, seen as owners of the Scale's.
+///
+/// # Errors
+/// As of [`set`] and of [`crate::apply`].
 pub fn apply(
     definition: &ResourceDefinition,
     paths: &ScalePaths,

@@ -25,7 +25,10 @@ const DEFAULT: &str = "default";
 
 /// Signs the tokens that are kept in Secrets: they name account and Secret, and have no end of their own.
 pub trait AccountTokens: Send + Sync {
-    /// A token of the account (namespace, name, uid) that is valid while the Secret holds it. `Err` says in words why not.
+    /// A token of the account (namespace, name, uid) that is valid while the Secret holds it.
+    ///
+    /// # Errors
+    /// In words: the token cannot be signed.
     fn token(&self, namespace: &str, account: &str, uid: &str, secret: &str) -> Result<String, String>;
 }
 

@@ -40,14 +40,23 @@ use karmada_definitions::status::Status;
 /// One gate.
 pub trait Admission: Send + Sync {
     /// Judges, and may change, one write.
+    ///
+    /// # Errors
+    /// The refusal: the write does not take place.
     fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status>;
 
     /// Judges one write once its object keeps the rules of its kind.
+    ///
+    /// # Errors
+    /// The refusal: the write does not take place.
     fn judge(&self, _: &Served, _: &AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
 
     /// Judges what is posted and not stored: to a part of an object, or as a question.
+    ///
+    /// # Errors
+    /// The refusal: what was posted is not answered.
     fn judge_unstored(&self, _: &Served, _: &AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
@@ -62,6 +71,9 @@ pub type Held = Option<Box<dyn Send + Sync>>;
 pub trait InTurn: Send + Sync {
     /// Refuses the write, or lets it through. What comes back is held until the write is done, and seen by whoever judges next. It is asked
     /// last of all, of the object as it will be stored.
+    ///
+    /// # Errors
+    /// The refusal: the write does not take place.
     async fn admit(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<Held, Status>;
 }
 

@@ -86,11 +86,17 @@ fn storage_of(key: &str) -> Option<StorageId> {
 
 impl Cache {
     /// Reads everything the store holds, where objects are stored as they are.
+    ///
+    /// # Errors
+    /// As of [`Cache::load_through`].
     pub async fn load(store: &dyn Store) -> Result<Arc<Cache>, StoreError> {
         Cache::load_through(store, None).await
     }
 
     /// Reads everything the store holds. While one page is taken in, the next is read already.
+    ///
+    /// # Errors
+    /// The store cannot be read; [`StoreError::Closed`] where its reader is gone. An object that cannot be read alone is no error.
     pub async fn load_through(
         store: &dyn Store,
         at_rest: Option<Arc<dyn ValueTransformer>>,
@@ -141,7 +147,10 @@ impl Cache {
         self.unreadable.add(storage, object_key(storage, key), why);
     }
 
-    /// Applies the store's events until told to stop. Returns early only where the store itself fails.
+    /// Applies the store's events until told to stop.
+    ///
+    /// # Errors
+    /// The store is closed, or what the cache has not seen yet is no longer kept ([`StoreError::Compacted`]).
     pub async fn run(
         self: Arc<Self>,
         store: Arc<dyn Store>,

@@ -17,6 +17,9 @@ const NAME_TRIES: usize = 8;
 
 impl Registry {
     /// Creates `object` in `namespace` (empty for cluster-scoped resources).
+    ///
+    /// # Errors
+    /// Its name is taken (409; of `generateName` after some tries), or a rule, a gate or the store refuses it.
     pub async fn create(
         &self,
         definition: &ResourceDefinition,

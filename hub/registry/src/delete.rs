@@ -32,6 +32,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 impl Registry {
     /// Deletes the object at `key`, or marks it for deletion where something still holds it.
+    ///
+    /// # Errors
+    /// There is none (404), a gate refuses, a precondition does not hold, or other writers were faster in every try (409).
     pub async fn delete(
         &self,
         definition: &ResourceDefinition,

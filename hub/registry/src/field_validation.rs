@@ -134,6 +134,9 @@ fn as_stored(definition: &ResourceDefinition, object: &Value, options: &WriteOpt
 }
 
 /// Reads the body into the kind; what the kind does not know is dropped, and said as asked. Answers what was sent empty.
+///
+/// # Errors
+/// It is of another kind or version, does not fit the kind's types, or has unknown or repeated fields where these are refused.
 pub fn decode(
     definition: &ResourceDefinition,
     object: &mut Value,

@@ -197,7 +197,10 @@ impl DeleteOptions {
         !self.dry_run.is_empty()
     }
 
-    /// Reads the propagation, or says why it cannot be read; `None` where nothing is asked.
+    /// Reads the propagation; `None` where nothing is asked.
+    ///
+    /// # Errors
+    /// 422: both ways of asking are used, or the policy's name is unknown.
     pub fn orphaning(&self) -> Result<Option<Orphaning>, Status> {
         if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
             return Err(invalid_options(

@@ -72,7 +72,10 @@ impl Served {
         self.catalogue.load_full()
     }
 
-    /// The resource at a path, or the 404 of one that is not served.
+    /// The resource at a path.
+    ///
+    /// # Errors
+    /// 404: it is not served.
     pub fn definition(
         &self,
         group: &str,
@@ -129,6 +132,9 @@ impl Served {
     }
 
     /// One object by name.
+    ///
+    /// # Errors
+    /// There is none (404), or it is stored and cannot be read (500).
     pub fn get(
         &self,
         definition: &ResourceDefinition,
@@ -234,6 +240,9 @@ impl Served {
     }
 
     /// Stored objects as they are shown in the definition's version, where only a webhook can tell; others stay as they are.
+    ///
+    /// # Errors
+    /// The kind's conversion webhook cannot be asked, or does not convert them.
     pub async fn view(
         &self,
         definition: &ResourceDefinition,
@@ -246,6 +255,9 @@ impl Served {
     }
 
     /// The object of an event as it is shown in the definition's version. All who watch share what a webhook is asked for.
+    ///
+    /// # Errors
+    /// The kind's conversion webhook cannot be asked, or does not convert it.
     pub async fn view_event(
         &self,
         definition: &ResourceDefinition,

@@ -36,21 +36,33 @@ pub trait VirtualResource: Send + Sync {
     }
 
     /// One object by its name.
+    ///
+    /// # Errors
+    /// There is none, or the provider says why not; 405 where it leaves this out.
     async fn get(&self, _: &VirtualRequest<'_>) -> Result<Arc<Stored>, Status> {
         Err(Status::method_not_allowed())
     }
 
     /// All objects in the namespace, and more where that is simpler: what is outside of it is not shown.
+    ///
+    /// # Errors
+    /// The provider says why not; 405 where it leaves this out.
     async fn list(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         Err(Status::method_not_allowed())
     }
 
     /// The objects of which changes are told.
+    ///
+    /// # Errors
+    /// The provider says why not; 405 where it leaves this out.
     async fn watch(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         Err(Status::method_not_allowed())
     }
 
     /// The answer to an object that was posted. Nothing is kept of it here.
+    ///
+    /// # Errors
+    /// The provider says why not; 405 where it leaves this out.
     async fn create(&self, _: &VirtualRequest<'_>, _: Value) -> Result<Value, Status> {
         Err(Status::method_not_allowed())
     }

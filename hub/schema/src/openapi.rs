@@ -8,6 +8,9 @@ use super::navigate::Schema;
 
 impl Schema {
     /// Compiles an OpenAPI v3 schema as a CRD carries it. `metadata` at the root becomes a full `ObjectMeta`.
+    ///
+    /// # Errors
+    /// A part of it is no object, a reference leads nowhere, or it is too large or too deep ([`SchemaError`]).
     pub fn from_openapi(schema: &Value) -> Result<Schema, SchemaError> {
         let mut compiler = Compiler::default();
         let mut schema = schema.clone();

@@ -46,6 +46,9 @@ pub fn has_form(api_version: &str, kind: &str) -> bool {
 }
 
 /// Reads a body.
+///
+/// # Errors
+/// Its kind has no protobuf form ([`ProtobufError::Unsupported`]), or it is malformed, or text in it does not fit its field.
 pub fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let rest = body.strip_prefix(MAGIC).ok_or(Malformed("it does not begin with k8s\\0"))?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &rest[..0]);

@@ -36,7 +36,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// How often a link without a session is looked at, until it is lost.
 const UNTIL_LOST: Duration = Duration::from_secs(10);
 
-/// SharedFleet that are brought up to date before others have their turn.
+/// Links that are brought up to date before others have their turn.
 const TURN: usize = 64;
 
 /// The links of one hub.

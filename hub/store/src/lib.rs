@@ -110,7 +110,7 @@ pub enum StoreError {
         "the disk is full: until there is room, only deletions and changes that need no more of it are taken"
     )]
     Full,
-    /// The backend failed: disk full, I/O error, corrupt file. Nothing was acknowledged.
+    /// The backend failed, by an I/O error for one. Nothing was acknowledged.
     #[error("the store failed: {0}")]
     Backend(String),
     /// The store is shutting down.
@@ -134,6 +134,9 @@ impl StoreError {
 /// A key-value store with revisions and watches.
 pub trait Store: Send + Sync + 'static {
     /// Writes `value` at `key` if `expect` holds. Returns the write's revision once it is durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] where `expect` does not hold; [`StoreError::Full`]; else the backend failed, or the store is closed.
     fn put(
         &self,
         key: &str,
@@ -142,12 +145,21 @@ pub trait Store: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Revision, StoreError>>;
 
     /// Removes `key` if it was last changed by `expect`. Returns the removal's revision once it is durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] where another write was the last, or there is no such key; else as of [`Store::put`].
     fn delete(&self, key: &str, expect: Revision) -> BoxFuture<'static, Result<Revision, StoreError>>;
 
     /// The key as it stands, durable writes only.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] where it is not what was written; else the backend failed, or the store is closed.
     fn get(&self, key: &str) -> BoxFuture<'static, Result<Option<KeyValue>, StoreError>>;
 
     /// Up to `limit` (0: all) keys that start with `prefix` and come after `after` (exclusive), at the present.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] where one of them is not what was written; else the backend failed, or the store is closed.
     fn list(
         &self,
         prefix: &str,
@@ -156,9 +168,15 @@ pub trait Store: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Page, StoreError>>;
 
     /// Every event on keys that start with `prefix`, with revisions above `after`.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`], [`StoreError::Future`] or [`StoreError::Closed`].
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError>;
 
     /// Forgets events up to and including `revision`; live keys stay.
+    ///
+    /// # Errors
+    /// [`StoreError::Future`] where `revision` has not been written yet; else the backend failed, or the store is closed.
     fn compact(&self, revision: Revision) -> BoxFuture<'static, Result<(), StoreError>>;
 
     /// The oldest revision that can be watched from: what was compacted to, at least.
@@ -173,10 +191,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Raises the epoch above `seen` (an agent that saw a later life than ours proves that we are a copy
     /// brought back). Returns the new epoch; a `seen` below the present one changes nothing.
+    ///
+    /// # Errors
+    /// The backend failed, or the store is closed.
     fn raise_epoch(&self, seen: u64) -> BoxFuture<'static, Result<u64, StoreError>>;
 
-    /// Whether writes succeed: why the last one failed, where none has succeeded since. Asking has the store try again, so that the
-    /// next answer tells of the present.
+    /// Whether writes succeed. Asking has the store try again, so that the next answer tells of the present.
+    ///
+    /// # Errors
+    /// Why the last write failed, where none has succeeded since.
     fn health(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -31,6 +31,9 @@ impl Watch {
     /// The next batch, never empty; `None` only after an error was returned.
     ///
     /// Cancel-safe: the place moves only when a batch is returned.
+    ///
+    /// # Errors
+    /// [`WatchError::Lagged`] where events that were not told are no longer kept or cannot be read, [`WatchError::Closed`] with the store.
     pub async fn next(&mut self) -> Option<Result<Arc<[Event]>, WatchError>> {
         if self.ended {
             return None;

@@ -36,7 +36,7 @@ impl DependentObject {
     /// Whether it says what it means.
     ///
     /// # Errors
-    /// What is missing.
+    /// In words: its apiVersion, its kind, or both name and selector are missing, or labels cannot meet the selector.
     pub fn check(&self) -> Result<(), String> {
         let missing = match self {
             Self { api_version, .. } if api_version.is_empty() => "apiVersion",
@@ -177,21 +177,33 @@ pub fn of_pod_spec(object: &Value, spec: Option<&Value>) -> Answer<Vec<Dependent
 }
 
 /// Deployment, ReplicaSet, DaemonSet, Job: what the pod template refers to.
+///
+/// # Errors
+/// As of [`of_pod_spec`].
 pub fn of_template(object: &Value) -> Answer<Vec<DependentObject>> {
     of_pod_spec(object, object::get(object, &["spec", "template", "spec"]))
 }
 
 /// CronJob: what the pod template of its jobs refers to.
+///
+/// # Errors
+/// As of [`of_pod_spec`].
 pub fn of_cron_job(object: &Value) -> Answer<Vec<DependentObject>> {
     of_pod_spec(object, object::get(object, &["spec", "jobTemplate", "spec", "template", "spec"]))
 }
 
 /// Pod: what it refers to.
+///
+/// # Errors
+/// As of [`of_pod_spec`].
 pub fn of_pod(object: &Value) -> Answer<Vec<DependentObject>> {
     of_pod_spec(object, object.get("spec"))
 }
 
 /// StatefulSet: what the pod template refers to, less the claims that it makes itself.
+///
+/// # Errors
+/// As of [`of_pod_spec`], or `volumeClaimTemplates` is no list.
 pub fn of_stateful_set(object: &Value) -> Answer<Vec<DependentObject>> {
     let templates = object.get("spec").map_or(Ok(&[][..]), |spec| items(spec, "volumeClaimTemplates"))?;
     let own: BTreeSet<&str> = templates.iter().map(object::name).collect();
@@ -203,6 +215,9 @@ pub fn of_stateful_set(object: &Value) -> Answer<Vec<DependentObject>> {
 }
 
 /// Ingress: its certificates.
+///
+/// # Errors
+/// `spec.tls` is no list.
 pub fn of_ingress(object: &Value) -> Answer<Vec<DependentObject>> {
     let mut references = References::of(object);
     for tls in object.get("spec").map_or(Ok(&[][..]), |spec| items(spec, "tls"))? {
@@ -212,6 +227,9 @@ pub fn of_ingress(object: &Value) -> Answer<Vec<DependentObject>> {
 }
 
 /// ServiceImport: the service derived from it, and that service's slices.
+///
+/// # Errors
+/// The derived name is longer than a Service's may be.
 pub fn of_service_import(object: &Value) -> Answer<Vec<DependentObject>> {
     let service = names::derived_service_name(object::name(object));
     if service.len() > 63 {

@@ -21,6 +21,9 @@ fn observed(object: &Value) -> Answer<bool> {
 }
 
 /// Deployment: this generation was seen, all replicas are updated, all updated ones available.
+///
+/// # Errors
+/// A count of the status is no whole number.
 pub fn deployment(object: &Value) -> Answer<bool> {
     let updated = number(status(object), "updatedReplicas")?;
     let available = number(status(object), "availableReplicas")?;
@@ -28,16 +31,25 @@ pub fn deployment(object: &Value) -> Answer<bool> {
 }
 
 /// ReplicaSet: this generation was seen, all replicas are available.
+///
+/// # Errors
+/// A count of the status is no whole number.
 pub fn replica_set(object: &Value) -> Answer<bool> {
     Ok(observed(object)? && number(status(object), "availableReplicas")? >= wanted(object))
 }
 
 /// StatefulSet: this generation was seen, all replicas are updated and available.
+///
+/// # Errors
+/// A count of the status is no whole number.
 pub fn stateful_set(object: &Value) -> Answer<bool> {
     deployment(object)
 }
 
 /// DaemonSet: this generation was seen, every node has an updated pod, all of them available.
+///
+/// # Errors
+/// A count of the status is no whole number.
 pub fn daemon_set(object: &Value) -> Answer<bool> {
     let updated = number(status(object), "updatedNumberScheduled")?;
     let desired = number(status(object), "desiredNumberScheduled")?;
@@ -46,6 +58,9 @@ pub fn daemon_set(object: &Value) -> Answer<bool> {
 }
 
 /// Pod: it succeeded, or it runs and is ready.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn pod(object: &Value) -> Answer<bool> {
     let phase = status(object).get("phase").and_then(Value::as_str).unwrap_or("");
     let ready = status(object).get("conditions").and_then(Value::as_array).is_some_and(|conditions| {
@@ -56,12 +71,18 @@ pub fn pod(object: &Value) -> Answer<bool> {
 }
 
 /// Service: its load balancer has an address, if it has one.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn service(object: &Value) -> Answer<bool> {
     let balanced = object::get(object, &["spec", "type"]).and_then(Value::as_str) == Some("LoadBalancer");
     if balanced { load_balancer(object) } else { Ok(true) }
 }
 
 /// Ingress, and Service of type LoadBalancer: there is an address.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn load_balancer(object: &Value) -> Answer<bool> {
     let entries = object.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
     let named =
@@ -70,11 +91,17 @@ pub fn load_balancer(object: &Value) -> Answer<bool> {
 }
 
 /// PersistentVolumeClaim: it is bound.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn claim(object: &Value) -> Answer<bool> {
     Ok(status(object).get("phase").and_then(Value::as_str) == Some("Bound"))
 }
 
 /// PodDisruptionBudget: as many pods are healthy as shall be.
+///
+/// # Errors
+/// A count of the status is no whole number.
 pub fn disruption_budget(object: &Value) -> Answer<bool> {
     Ok(number(status(object), "currentHealthy")? >= number(status(object), "desiredHealthy")?)
 }

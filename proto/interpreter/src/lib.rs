@@ -134,18 +134,33 @@ pub trait Interpreter: Send + Sync {
     fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool;
 
     /// How many replicas `object` wants.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or a number or an amount in `object` is none, or a customization's script fails.
     fn replicas(&self, object: &Value) -> Answer<Replicas>;
 
     /// The parts of a workload with several pod templates.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or a part of `object` cannot be read, or a customization's script fails.
     fn components(&self, object: &Value) -> Answer<Vec<Component>>;
 
     /// Gives `object` another number of replicas.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or a customization's script fails.
     fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()>;
 
     /// Keeps in `desired` what the member decided in `observed`.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or `observed` lacks what is to be kept, or a customization's script fails.
     fn retain(&self, desired: &mut Value, observed: &Value) -> Answer<()>;
 
     /// Writes into `object.status` what the members report. `now` stamps conditions that change.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or a member's status cannot be read, or a customization's script fails.
     fn aggregate_status(
         &self,
         object: &mut Value,
@@ -154,12 +169,21 @@ pub trait Interpreter: Send + Sync {
     ) -> Answer<()>;
 
     /// What of a member object's status is reported; none where there is nothing to report.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or the status cannot be read, or a customization's script fails.
     fn reflect_status(&self, object: &Value) -> Answer<Option<Value>>;
 
     /// Whether a member object does what it shall.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or the status cannot be read, or a customization's script fails; see [`health_of`].
     fn health(&self, object: &Value) -> Answer<bool>;
 
     /// What `object` refers to, sorted, each once.
+    ///
+    /// # Errors
+    /// [`InterpretError::NoHook`], or what must be a list in `object` is none, or a customization's script fails.
     fn dependencies(&self, object: &Value) -> Answer<Vec<DependentObject>>;
 }
 

@@ -1,5 +1,5 @@
 //! How many more replicas, or sets of parts, a member's nodes have room for, and how many pods found none:
-//! what an agent answers to the hub's scheduler and descheduler: what an agent answers when the hub asks.
+//! what an agent answers when the hub's scheduler or descheduler asks.
 //!
 //! In: the member's nodes and pods, trimmed; its quotas where they are to be heeded; what was placed but is not seen
 //! as pods yet; what is asked for. Out: whole numbers, never below nothing, [`i32::MAX`] where there is no bound. A

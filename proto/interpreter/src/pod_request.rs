@@ -34,6 +34,9 @@ pub fn schedulable(name: &str) -> bool {
 }
 
 /// Reads a map of amounts.
+///
+/// # Errors
+/// An amount is no quantity; the error names its resource.
 pub fn resource_list(value: Option<&Value>) -> Answer<ResourceList> {
     let entries = value.and_then(Value::as_object).into_iter().flatten();
     entries.map(|(name, amount)| Ok((name.clone(), parse(name, amount)?))).collect()

@@ -30,6 +30,9 @@ fn status(object: &Value) -> Answer<Option<&Value>> {
 }
 
 /// Any kind: the whole `.status`.
+///
+/// # Errors
+/// The status is no object.
 pub fn whole(object: &Value) -> Answer<Option<Value>> {
     Ok(status(object)?.cloned())
 }
@@ -80,6 +83,9 @@ fn unless_empty(out: Option<Map<String, Value>>) -> Option<Value> {
 }
 
 /// Deployment: numbers, generations, and the conditions that say something is wrong.
+///
+/// # Errors
+/// The status is no object, or a number in it or the annotation of the template's generation is none.
 pub fn deployment(object: &Value) -> Answer<Option<Value>> {
     let fields = [
         "replicas",
@@ -121,12 +127,18 @@ fn complaints(object: &Value) -> Vec<Value> {
 }
 
 /// ReplicaSet: numbers and generations.
+///
+/// # Errors
+/// The status is no object, or a number in it or the annotation of the template's generation is none.
 pub fn replica_set(object: &Value) -> Answer<Option<Value>> {
     let fields = ["readyReplicas", "availableReplicas", "observedGeneration"];
     Ok(unless_empty(workload(object, &["replicas"], &fields)?))
 }
 
 /// StatefulSet: numbers, generations and revisions.
+///
+/// # Errors
+/// The status is no object, or a number in it or the annotation of the template's generation is none.
 pub fn stateful_set(object: &Value) -> Answer<Option<Value>> {
     let fields = ["readyReplicas", "currentReplicas", "updatedReplicas", "observedGeneration"];
     let mut out = workload(object, &["replicas", "availableReplicas"], &fields)?;
@@ -141,6 +153,9 @@ pub fn stateful_set(object: &Value) -> Answer<Option<Value>> {
 }
 
 /// DaemonSet: numbers and generations.
+///
+/// # Errors
+/// The status is no object, or a number in it or the annotation of the template's generation is none.
 pub fn daemon_set(object: &Value) -> Answer<Option<Value>> {
     let always = ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"];
     let fields = ["updatedNumberScheduled", "numberAvailable", "numberUnavailable", "observedGeneration"];
@@ -156,12 +171,18 @@ fn fields(object: &Value, names: &[&str]) -> Answer<Option<Map<String, Value>>> 
 }
 
 /// Job: numbers, conditions and times.
+///
+/// # Errors
+/// The status is no object.
 pub fn job(object: &Value) -> Answer<Option<Value>> {
     let names = ["active", "succeeded", "failed", "conditions", "startTime", "completionTime"];
     Ok(fields(object, &names)?.map(Value::Object))
 }
 
 /// Service: its load balancer, if it has one.
+///
+/// # Errors
+/// It has a load balancer, and its status is no object.
 pub fn service(object: &Value) -> Answer<Option<Value>> {
     let balanced = object::get(object, &["spec", "type"]).and_then(Value::as_str) == Some("LoadBalancer");
     if !balanced {
@@ -173,6 +194,9 @@ pub fn service(object: &Value) -> Answer<Option<Value>> {
 }
 
 /// PodDisruptionBudget: numbers, and who is being disrupted.
+///
+/// # Errors
+/// The status is no object, or a number in it is none.
 pub fn disruption_budget(object: &Value) -> Answer<Option<Value>> {
     let Some(status) = status(object)? else { return Ok(None) };
     let always = ["currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"];
@@ -184,6 +208,9 @@ pub fn disruption_budget(object: &Value) -> Answer<Option<Value>> {
 }
 
 /// HorizontalPodAutoscaler: how many it has and wants.
+///
+/// # Errors
+/// The status is no object, or a number in it is none.
 pub fn autoscaler(object: &Value) -> Answer<Option<Value>> {
     let Some(status) = status(object)? else { return Ok(None) };
     Ok(Some(Value::Object(numbers(status, &["currentReplicas", "desiredReplicas"], &[])?)))

@@ -20,12 +20,18 @@ fn number(object: &Value, path: &[&str]) -> Answer<i32> {
 }
 
 /// Deployment, ReplicaSet, StatefulSet: `spec.replicas` of the pod template.
+///
+/// # Errors
+/// `spec.replicas` is no number of 32 bits, or as of [`pod_requirements`].
 pub fn of_workload(object: &Value) -> Answer<Replicas> {
     let count = number(object, &["spec", "replicas"])?;
     Ok(Replicas { count, requirements: requirements(object::get(object, &["spec", "template", "spec"]))? })
 }
 
 /// Job: as many as run at once, but no more than shall complete.
+///
+/// # Errors
+/// `spec.parallelism` or `spec.completions` is no number of 32 bits, or as of [`pod_requirements`].
 pub fn of_job(object: &Value) -> Answer<Replicas> {
     let mut count = number(object, &["spec", "parallelism"])?;
     if object::get(object, &["spec", "completions"]).is_some_and(|c| !c.is_null()) {
@@ -35,6 +41,9 @@ pub fn of_job(object: &Value) -> Answer<Replicas> {
 }
 
 /// Pod: itself.
+///
+/// # Errors
+/// As of [`pod_requirements`].
 pub fn of_pod(object: &Value) -> Answer<Replicas> {
     Ok(Replicas { count: 1, requirements: requirements(object.get("spec"))? })
 }

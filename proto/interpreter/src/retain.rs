@@ -27,6 +27,9 @@ fn retains_replicas(desired: &Value) -> bool {
 }
 
 /// Deployment: the number of replicas, where the template says that something in the member scales it.
+///
+/// # Errors
+/// `spec.replicas` is to be kept, and `observed` has none.
 pub fn deployment(desired: &mut Value, observed: &Value) -> Answer<()> {
     if !retains_replicas(desired) {
         return Ok(());
@@ -40,6 +43,9 @@ pub fn deployment(desired: &mut Value, observed: &Value) -> Answer<()> {
 }
 
 /// Job: the selector and the labels that its controller made.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn job(desired: &mut Value, observed: &Value) -> Answer<()> {
     keep(desired, observed, &["spec", "selector"]);
     keep(desired, observed, &["spec", "template", "metadata", "labels"]);
@@ -47,6 +53,9 @@ pub fn job(desired: &mut Value, observed: &Value) -> Answer<()> {
 }
 
 /// Service: its address, and the port of its health check.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn service(desired: &mut Value, observed: &Value) -> Answer<()> {
     keep(desired, observed, &["spec", "clusterIP"]);
     keep(desired, observed, &["spec", "healthCheckNodePort"]);
@@ -54,18 +63,27 @@ pub fn service(desired: &mut Value, observed: &Value) -> Answer<()> {
 }
 
 /// PersistentVolumeClaim: the volume it is bound to.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn claim(desired: &mut Value, observed: &Value) -> Answer<()> {
     keep(desired, observed, &["spec", "volumeName"]);
     Ok(())
 }
 
 /// PersistentVolume: the claim it is bound to.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn volume(desired: &mut Value, observed: &Value) -> Answer<()> {
     keep(desired, observed, &["spec", "claimRef"]);
     Ok(())
 }
 
 /// Secret: the token that the member made.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn secret(desired: &mut Value, observed: &Value) -> Answer<()> {
     if is_token(desired) {
         keep(desired, observed, &["data"]);
@@ -78,6 +96,9 @@ fn is_token(secret: &Value) -> bool {
 }
 
 /// ServiceAccount: the secrets that the member added, after those wanted.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn service_account(desired: &mut Value, observed: &Value) -> Answer<()> {
     for field in ["secrets", "imagePullSecrets"] {
         let list = |object: &Value| object.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -95,6 +116,9 @@ pub fn service_account(desired: &mut Value, observed: &Value) -> Answer<()> {
 }
 
 /// Pod: where it runs, as whom, and what is mounted: none of it can change in a running pod.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn pod(desired: &mut Value, observed: &Value) -> Answer<()> {
     let none = Map::new();
     let has = observed.get("spec").and_then(Value::as_object).unwrap_or(&none);

@@ -84,7 +84,7 @@ pub struct Returned {
 /// Whether a script is Lua.
 ///
 /// # Errors
-/// It is not.
+/// [`ScriptError::Syntax`] where it is not; or no machine can be made for it.
 pub fn compile(script: &str) -> Result<(), ScriptError> {
     let (lua, _) = machine(Limits::default(), Timestamp::UNIX_EPOCH)?;
     load(&lua, script).map(|_| ())
@@ -93,7 +93,7 @@ pub fn compile(script: &str) -> Result<(), ScriptError> {
 /// Runs a script and calls its function.
 ///
 /// # Errors
-/// See [`ScriptError`].
+/// [`ScriptError`]: it is no Lua, has no such function, or fails or passes a limit while it runs.
 pub fn run(call: &Call<'_>, limits: Limits) -> Result<Vec<Returned>, ScriptError> {
     let (lua, _budget) = machine(limits, call.now)?;
     let failed = |error: mlua::Error| ScriptError::Run(words(&error));

@@ -11,7 +11,7 @@ use crate::machine::compile;
 /// Checks one customization beside the others.
 ///
 /// # Errors
-/// What speaks against it, in words for its author.
+/// In words for its author: another one has a script for the same kind and operation, or a script of it is no Lua.
 pub fn check(new: &Customization, others: &[Customization]) -> Result<(), String> {
     let same = |other: &&Customization| {
         other.name != new.name && other.api_version == new.api_version && other.kind == new.kind

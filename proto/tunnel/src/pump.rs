@@ -77,6 +77,9 @@ pub struct Incoming(mpsc::Receiver<Result<Part, Reset>>);
 
 impl Incoming {
     /// The next part; `None` after the last.
+    ///
+    /// # Errors
+    /// The [`Reset`] with which either end broke the tunnel off; nothing comes after it.
     pub async fn next(&mut self) -> Option<Result<Part, Reset>> {
         self.0.recv().await
     }

@@ -39,6 +39,9 @@ pub enum ConfigError {
 }
 
 /// The name of the cluster that the kubeconfig's current context names.
+///
+/// # Errors
+/// The file cannot be read, or is no kubeconfig.
 pub fn kubeconfig_cluster(path: &Path) -> Result<Option<String>, ConfigError> {
     let config = Kubeconfig::read_from(path)?;
     let current = config.current_context.unwrap_or_default();

@@ -137,7 +137,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads a policy file (YAML or JSON). `Err` says in words what is wrong with it.
+    /// Reads a policy file (YAML or JSON).
+    ///
+    /// # Errors
+    /// In words: it cannot be read, is no policy, has no rule, or a rule of it is not allowed (`rules[N]`).
     pub fn read(text: &str) -> Result<Policy, String> {
         // By way of JSON: the YAML reader is large, and made once for that.
         let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::Method;
 use tokio::sync::oneshot;
 
-/// WriteTask that runs by itself.
+/// Work that runs by itself.
 pub type WriteTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Who runs the work on writes: put into the request's extensions by the listener, which knows on which threads it holds up nobody and waits

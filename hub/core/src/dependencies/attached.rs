@@ -147,7 +147,7 @@ fn enter(binding: &mut ResourceBinding, referrer: &ResourceBinding) {
 /// The binding of `object` with `referrer` entered; `existing` is what has its name now.
 ///
 /// # Errors
-/// See [`AttachError`].
+/// `existing` is on its way out ([`AttachError::Leaving`]), or is of another object of that name ([`AttachError::OtherOwner`]).
 pub fn attach(
     existing: Option<&ResourceBinding>,
     referrer: &ResourceBinding,

@@ -73,7 +73,7 @@ fn labels_of(dependency: &DependentObject) -> Option<LabelSelector> {
 /// Whether a dependency's selector can be read.
 ///
 /// # Errors
-/// Why not.
+/// It cannot.
 pub fn check(dependency: &DependentObject) -> Result<(), SelectorError> {
     match labels_of(dependency).filter(|_| dependency.name.is_empty()) {
         Some(selector) => selector::labels_match(&selector, &BTreeMap::new()).map(drop),

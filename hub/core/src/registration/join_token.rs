@@ -52,7 +52,7 @@ pub enum TokenRefusal {
 /// What a token whose holder proved to hold it allows under `name`.
 ///
 /// # Errors
-/// It allows nothing.
+/// [`TokenRefusal`]: it is over, not for joining, or for another name.
 pub fn allowance(secret: &SecretData, name: &str, now: Timestamp) -> Result<Allowance, TokenRefusal> {
     let expiration = field(secret, "expiration");
     let is_over = |end: Timestamp| end <= now;

@@ -74,7 +74,7 @@ type Shares = Vec<(String, i64)>;
 /// Divides.
 ///
 /// # Errors
-/// See [`DivisionError`].
+/// There is not enough room ([`DivisionError::Unschedulable`]), or nothing can be divided like this ([`DivisionError::Impossible`]).
 pub fn divide(division: &Division<'_>) -> Result<Vec<TargetCluster>, DivisionError> {
     if division.candidates.is_empty() {
         return Err(DivisionError::Impossible("no clusters available to schedule".to_owned()));

@@ -36,11 +36,17 @@ pub enum Unfit {
 }
 
 /// Whether a cluster serves the kind. One that has the template already is believed to.
+///
+/// # Errors
+/// [`Unfit::Api`] where it does not.
 pub fn api(cluster: &Cluster, api_version: &str, kind: &str, already_target: bool) -> Result<(), Unfit> {
     if already_target || cluster.serves(api_version, kind) { Ok(()) } else { Err(Unfit::Api) }
 }
 
 /// Whether no taint keeps it away. What stands there already stays: evicting is another matter.
+///
+/// # Errors
+/// [`Unfit::Taint`] with the first taint that does.
 pub fn taints(taints: &[Taint], tolerations: &[Toleration], already_target: bool) -> Result<(), Unfit> {
     if already_target {
         return Ok(());
@@ -75,6 +81,9 @@ pub fn affinity_tiers<'a>(
 }
 
 /// The tier in which a cluster stands: the first set that means it.
+///
+/// # Errors
+/// [`Unfit::Affinity`] where no set means it.
 pub fn tier(cluster: &Cluster, tiers: &[&ClusterAffinity]) -> Result<usize, Unfit> {
     if tiers.is_empty() {
         return Ok(0);
@@ -83,6 +92,9 @@ pub fn tier(cluster: &Cluster, tiers: &[&ClusterAffinity]) -> Result<usize, Unfi
 }
 
 /// Whether a cluster has the properties by which groups are formed.
+///
+/// # Errors
+/// [`Unfit::SpreadProperty`] with the first property that it lacks.
 pub fn spread_property(cluster: &Cluster, placement: &Placement) -> Result<(), Unfit> {
     for constraint in &placement.spread_constraints {
         let missing = match constraint.spread_by_field.as_str() {
@@ -97,6 +109,9 @@ pub fn spread_property(cluster: &Cluster, placement: &Placement) -> Result<(), U
 }
 
 /// Whether a cluster is not being left.
+///
+/// # Errors
+/// [`Unfit::Evicting`] where it is.
 pub fn eviction(cluster: &str, spec: &BindingSpec) -> Result<(), Unfit> {
     let leaving = spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == cluster);
     if leaving { Err(Unfit::Evicting) } else { Ok(()) }

@@ -92,7 +92,7 @@ struct Selection<'s> {
 /// The candidates to use, in order. `candidates` stand in order of preference (see [`order`]).
 ///
 /// # Errors
-/// See [`SpreadError`].
+/// In words for the user: no selection satisfies the constraints, or they are by fields that cannot be spread over.
 pub fn select<'a>(
     candidates: &[Candidate<'a>],
     placement: &Placement,

@@ -46,12 +46,18 @@ pub struct AllowedClusters {
 
 impl AllowedClusters {
     /// Whether a cluster is where the binding's group is. One that has the template already stays.
+    ///
+    /// # Errors
+    /// [`Unfit::NotWithItsGroup`] where it is not.
     pub fn together(&self, cluster: &str, already_target: bool) -> Result<(), Unfit> {
         let fits = already_target || self.with.as_ref().is_none_or(|with| with.contains(cluster));
         if fits { Ok(()) } else { Err(Unfit::NotWithItsGroup) }
     }
 
     /// Whether none is there that the binding keeps apart from. One that has the template already stays.
+    ///
+    /// # Errors
+    /// [`Unfit::WithItsAntiGroup`] where one is.
     pub fn apart(&self, cluster: &str, already_target: bool) -> Result<(), Unfit> {
         let fits = already_target || !self.not_with.contains(cluster);
         if fits { Ok(()) } else { Err(Unfit::WithItsAntiGroup) }

@@ -1,4 +1,4 @@
-//! WorkloadAffinityIndex of workloads that want to be together, or apart.
+//! Groups of workloads that want to be together, or apart.
 
 use karmada_api::binding::{BindingSpec, ResourceBinding};
 use karmada_core::scheduler::filter::Unfit;

@@ -106,8 +106,14 @@ pub struct Occurrence<'a> {
 pub trait Registrar: Send + Sync + 'static {
     /// Creates the identity and the Cluster, where `ask` may have them. Of two that ask for one name at once with two keys, one
     /// gets it.
+    ///
+    /// # Errors
+    /// Nothing can be looked up, written or signed now. That `ask` is refused is no error, but [`JoinOutcome::Refused`].
     async fn join(&self, ask: JoinAsk) -> Result<JoinOutcome, PortError>;
     /// The cluster that `peer` speaks for: its key holds now, and its certificate has not ended.
+    ///
+    /// # Errors
+    /// [`SessionRefusal`] says whether there is no such cluster, its key or certificate holds no longer, or the hub cannot tell.
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal>;
     /// The uid of the Cluster of this name; empty where there is none. Must return at once.
     fn uid_of(&self, cluster: &str) -> String {
@@ -123,6 +129,9 @@ pub trait Registrar: Send + Sync + 'static {
         let _ = occurrence;
     }
     /// A new certificate for a running identity, over its authenticated stream; only while the key of that stream holds.
+    ///
+    /// # Errors
+    /// Never to be tried again where the key or the certificate of that stream holds no longer; else nothing can be written or signed now.
     async fn renew(
         &self,
         cluster: &str,

@@ -59,13 +59,22 @@ pub struct WorkNotice {
 #[async_trait]
 pub trait StatusSink: Send + Sync + 'static {
     /// Writes a Work's status, where it differs from what is there.
+    ///
+    /// # Errors
+    /// Retriable where it cannot be written now; not where the report cannot be read or is refused.
     async fn work_status(&self, cluster: &str, report: WorkReport) -> Result<(), PortError>;
     /// Writes a cluster's status (JSON of `Cluster.status` as the agent sees it), where it differs.
+    ///
+    /// # Errors
+    /// Retriable where it cannot be written now; not where the status cannot be read or is refused.
     async fn cluster_status(&self, cluster: &str, status: Bytes) -> Result<(), PortError>;
     /// The member no longer holds the objects of a Work that is being deleted: remove the finalizer
     /// `karmada.io/execution-controller` of the Work with this uid. Harmless where it is gone. `objects`: the uids of what the site says that
     /// it deleted, or stripped of our marks; for the log. Told also of what a person let the site release or delete, of which the
     /// hub has no Work.
+    ///
+    /// # Errors
+    /// Retriable where it cannot be written now; not where it is refused.
     async fn finalize_work(
         &self,
         cluster: &str,
@@ -90,8 +99,14 @@ pub trait StatusSink: Send + Sync + 'static {
         false
     }
     /// Records an event.
+    ///
+    /// # Errors
+    /// It cannot be recorded.
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError>;
     /// Works that the agent enforces and a full listing lacked: to be shown to a person.
+    ///
+    /// # Errors
+    /// Retriable where they cannot be written now; not where that is refused.
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError>;
     /// Of what is so enforced, that on which a person decided, and whether its objects stay. Must return at once.
     fn orphans_decided(&self, cluster: &str) -> Vec<(String, bool)> {

@@ -132,16 +132,31 @@ pub enum CursorOrigin {
 #[async_trait]
 pub trait SessionStore: Send + Sync + 'static {
     /// Where the hub stands now.
+    ///
+    /// # Errors
+    /// The store does not tell.
     async fn position(&self) -> Result<Position, PortError>;
     /// Mints an epoch above `seen` (an agent knows more than the hub: the hub's file was copied back), persists
     /// it, and returns it. Where the epoch is already above, that one.
+    ///
+    /// # Errors
+    /// The store does not take it; or `seen` is so large that nothing could come after it, which is not to be tried again.
     async fn mint_epoch_above(&self, seen: u64) -> Result<u64, PortError>;
     /// Remembers that `cluster` came into this epoch out of other lives of the hub when the store was at this revision: the hub was
     /// restored, and what it lists as deleted may have been taken back since.
+    ///
+    /// # Errors
+    /// The store does not answer, or takes another write first.
     async fn hold_deletes(&self, cluster: &str, held: &HeldDeletes) -> Result<(), PortError>;
     /// The site has what was held so, or nothing of it concerned the site. Nothing changes where something else is held by now.
+    ///
+    /// # Errors
+    /// The store does not answer.
     async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError>;
     /// What [`SessionStore::hold_deletes`] was called with last, until it ends.
+    ///
+    /// # Errors
+    /// The store does not answer.
     async fn holds_deletes(&self, cluster: &str) -> Result<Option<HeldDeletes>, PortError>;
     /// The proof that this hub handed out `epoch`; empty where it cannot be made.
     fn seal(&self, epoch: u64) -> Bytes;
@@ -156,6 +171,9 @@ pub trait SessionStore: Send + Sync + 'static {
     /// Who was told `cursor` in the start that is named as `timeline`, seen from `whose` agent.
     fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin;
     /// The next session number of `cluster`, persisted: larger than any given before.
+    ///
+    /// # Errors
+    /// The store does not answer.
     async fn next_session(&self, cluster: &str) -> Result<u64, PortError>;
 }
 

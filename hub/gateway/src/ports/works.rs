@@ -121,6 +121,9 @@ impl std::fmt::Debug for Body {
 
 impl Work {
     /// Reads what the gateway needs from a Work's JSON; `body` is kept, not copied.
+    ///
+    /// # Errors
+    /// It is no JSON of a Work, or has no name.
     pub fn from_json(revision: u64, body: Body) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -182,6 +185,9 @@ pub struct WorkFeed {
 pub trait WorkSource: Send + Sync + 'static {
     /// Watches the Works of `cluster`: after revision `resume`, where that is given and still in history, else
     /// from a full listing.
+    ///
+    /// # Errors
+    /// It cannot be watched now.
     async fn watch(&self, cluster: &str, resume: Option<u64>) -> Result<WorkFeed, PortError>;
     /// Whether `key` is a Work of `cluster` now. Must return at once.
     fn holds(&self, cluster: &str, key: &str) -> bool;

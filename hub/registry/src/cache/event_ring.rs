@@ -119,6 +119,9 @@ impl Subscription<'_> {
     /// Waits for events after the reader's place and returns all of them.
     ///
     /// Cancel-safe: the place moves only when events are returned.
+    ///
+    /// # Errors
+    /// Events after the reader's place are no longer kept: it is to list again.
     pub async fn next(&mut self) -> Result<Vec<Arc<CacheEvent>>, Expired> {
         loop {
             self.latest.borrow_and_update();

@@ -140,6 +140,9 @@ impl Shard {
     }
 
     /// As [`Shard::list`], as it was at `revision`.
+    ///
+    /// # Errors
+    /// Events after `revision` are no longer kept.
     pub fn list_at(
         &self,
         revision: Revision,

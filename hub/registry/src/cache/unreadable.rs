@@ -22,10 +22,16 @@ pub enum NotRead {
 
 /// Encrypts what is stored.
 pub trait ValueTransformer: Send + Sync {
-    /// What is stored of an object's bytes at a key, or why it cannot be now.
+    /// What is stored of an object's bytes at a key.
+    ///
+    /// # Errors
+    /// In words: it cannot be encrypted now. Nothing is stored then.
     fn seal(&self, storage: &StorageId, key: &str, value: Bytes) -> Result<Bytes, String>;
 
     /// The object's bytes.
+    ///
+    /// # Errors
+    /// [`NotRead`] tells whether another try may help.
     fn open<'a>(
         &'a self,
         storage: &'a StorageId,

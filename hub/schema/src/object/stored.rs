@@ -51,7 +51,10 @@ const UID: usize = 0;
 const LABELS: usize = 1;
 
 impl Stored {
-    /// Reads bytes in storage form. Fails where they are no object (a damaged store).
+    /// Reads bytes in storage form.
+    ///
+    /// # Errors
+    /// They are no object, as in a damaged store.
     pub fn read(bytes: &Bytes, revision: u64) -> Result<Stored, serde_json::Error> {
         let json = stamp(bytes, revision);
         let Head { metadata: meta } = serde_json::from_slice(&json)?;

@@ -21,7 +21,7 @@ impl SqliteStore {
     /// Writes values anew, each in place of what its write put there, where that is still kept. Returns how many it was.
     ///
     /// # Errors
-    /// Nothing was written.
+    /// It cannot be written, or the store is closed; nothing was written then.
     pub async fn rewrite(&self, values: Vec<StoredValue>) -> Result<u64, StoreError> {
         self.writes.submit(Operation::Rewrite(values)).await
     }
@@ -29,7 +29,7 @@ impl SqliteStore {
     /// Wipes what the file held before and holds no more, and remembers that as `mark`, which is not 0. Writes wait meanwhile.
     ///
     /// # Errors
-    /// It is not wiped, and not remembered.
+    /// The file cannot be wiped or written; nothing is remembered then.
     pub async fn clean(&self, mark: u64) -> Result<(), StoreError> {
         self.writes.clean(mark).await
     }

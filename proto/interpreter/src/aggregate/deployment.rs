@@ -19,6 +19,9 @@ struct Saying {
 }
 
 /// Sums the members and tells the conditions.
+///
+/// # Errors
+/// A count or generation that a member reports is no whole number; what was summed before stands in `object` then.
 pub fn aggregate(object: &mut Value, items: &[AggregatedStatusItem], now: Timestamp) -> Answer<()> {
     let unless_zero =
         ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"];

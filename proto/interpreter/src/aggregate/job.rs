@@ -27,6 +27,9 @@ fn times(items: &[AggregatedStatusItem], field: &str) -> Vec<String> {
 }
 
 /// Job. A finished one is never changed again.
+///
+/// # Errors
+/// A count that a member reports is no whole number.
 pub fn job(object: &mut Value, items: &[AggregatedStatusItem], now: Timestamp) -> Answer<()> {
     if items.is_empty() || finished(object) {
         return Ok(());
@@ -86,6 +89,9 @@ fn conditions(items: &[AggregatedStatusItem], now: &str) -> Vec<Value> {
 }
 
 /// CronJob: all active jobs, the last times.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn cron_job(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     let active: Vec<Value> = reported(items)
         .filter_map(|s| s.get("active").and_then(Value::as_array))

@@ -18,12 +18,18 @@ type Identity = (bool, String, String, String);
 type Port = (i64, String, String);
 
 /// Service of type LoadBalancer; any other has no status.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn service(object: &mut Value, items: &[AggregatedStatusItem], now: Timestamp) -> Answer<()> {
     let balanced = object::get(object, &["spec", "type"]).and_then(Value::as_str) == Some("LoadBalancer");
     if balanced { ingress(object, items, now) } else { Ok(()) }
 }
 
 /// Ingress.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn ingress(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     let entries = reported(items)
         .filter_map(|status| status.pointer("/loadBalancer/ingress").and_then(Value::as_array))

@@ -23,6 +23,9 @@ fn set_status(object: &mut Value, status: Value) {
 }
 
 /// Pod: the worst phase, and the containers of all clusters one after the other.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn pod(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     let mut status = Map::new();
     if let Some(phase) = worst(items, &["Failed", "Pending", "Running", "Succeeded"]) {
@@ -44,6 +47,9 @@ pub fn pod(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) 
 
 /// PersistentVolumeClaim: lost if one is, else what the last one that is not bound says, else bound. Nothing is known
 /// before a cluster reports.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn claim(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     let phases: Vec<&str> = reported(items).map(|status| phase(Some(status))).collect();
     let phase = match phases.iter().rfind(|phase| **phase != "Bound") {
@@ -57,6 +63,9 @@ pub fn claim(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp
 }
 
 /// PersistentVolume: the worst phase.
+///
+/// # Errors
+/// It never fails; all kinds share one signature.
 pub fn volume(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     if let Some(phase) = worst(items, &["Failed", "Pending", "Available", "Bound", "Released"]) {
         set_status(object, json!({"phase": phase}));

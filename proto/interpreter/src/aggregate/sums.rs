@@ -13,6 +13,9 @@ fn sums(items: &[AggregatedStatusItem], fields: &[&str]) -> Answer<Map<String, V
 }
 
 /// PodDisruptionBudget: also who is being disrupted, by cluster and pod.
+///
+/// # Errors
+/// A count that a member reports is no whole number.
 pub fn disruption_budget(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     let fields = ["currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"];
     let mut status = sums(items, &fields)?;
@@ -31,6 +34,9 @@ pub fn disruption_budget(object: &mut Value, items: &[AggregatedStatusItem], _no
 }
 
 /// HorizontalPodAutoscaler: nothing is said before a cluster is asked.
+///
+/// # Errors
+/// A count that a member reports is no whole number.
 pub fn autoscaler(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     if !items.is_empty() {
         let status = sums(items, &["currentReplicas", "desiredReplicas"])?;

@@ -40,11 +40,17 @@ fn says_already(object: &Value, values: &[(&str, i64, bool)]) -> bool {
 }
 
 /// ReplicaSet.
+///
+/// # Errors
+/// A count or generation that a member reports is no whole number.
 pub fn replica_set(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     sums(object, items, &["replicas"], &["readyReplicas", "availableReplicas"])
 }
 
 /// DaemonSet.
+///
+/// # Errors
+/// A count or generation that a member reports is no whole number.
 pub fn daemon_set(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     let always = ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"];
     let unless_zero = ["updatedNumberScheduled", "numberAvailable", "numberUnavailable"];
@@ -52,6 +58,9 @@ pub fn daemon_set(object: &mut Value, items: &[AggregatedStatusItem], _now: Time
 }
 
 /// StatefulSet: also its revisions, which `rollout status` compares.
+///
+/// # Errors
+/// A count or generation that a member reports is no whole number.
 pub fn stateful_set(object: &mut Value, items: &[AggregatedStatusItem], _now: Timestamp) -> Answer<()> {
     let unless_zero = ["readyReplicas", "currentReplicas", "updatedReplicas"];
     sums(object, items, &["replicas", "availableReplicas"], &unless_zero)?;
