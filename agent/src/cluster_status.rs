@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::counts::Counts;
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
-use crate::shared::{NodeQuestion, Shared};
+use crate::shared::{NodeQuestion, RoomWanted, Shared, Wanted};
 
 mod bounds;
 
@@ -159,11 +159,16 @@ impl View {
             return;
         }
         match question {
-            NodeQuestion::Room(requirements, answer) => {
+            NodeQuestion::Room(RoomWanted { of, quotas }, answer) => {
                 let (nodes, pods) = (self.nodes.values(), self.pods.values());
-                let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &[], assumed: &[] };
-                let replicas = node_room::replicas(&room, requirements.as_ref());
-                let _ = answer.send(u32::try_from(replicas).unwrap_or_default());
+                let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &[] };
+                let count = match &of {
+                    Wanted::Replicas(requirements) => node_room::replicas(&room, requirements.as_ref()),
+                    Wanted::Sets { namespace, components } => {
+                        node_room::component_sets(&room, namespace, components)
+                    }
+                };
+                let _ = answer.send(u32::try_from(count).unwrap_or_default());
             }
             NodeQuestion::Waiting(answer) => {
                 let waiting = self.pods.items.values().filter(|pod| pod.waiting.is_some());
@@ -354,7 +359,8 @@ mod tests {
         let mut questions = shared.take_node_questions();
         let cpu = |amount: &str| serde_json::from_value(json!({"resourceRequest": {"cpu": amount}})).unwrap();
         let mut view = View::default();
-        let mut answered = shared.ask_for_room(Some(cpu("3"))).unwrap();
+        let room = |of| shared.ask_for_room(RoomWanted { of, ..RoomWanted::default() }).unwrap();
+        let mut answered = room(Wanted::Replicas(Some(cpu("3"))));
         view.tell(asked(&mut questions).await.unwrap());
         assert!(answered.try_recv().is_err(), "not known yet");
         let node = |name: &str| json!({"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}});
@@ -366,10 +372,24 @@ mod tests {
         for event in [MemberEvent::Listing, MemberEvent::Listed] {
             view.pods.take(event, PodUse::of);
         }
-        for (requirements, room) in [(Some(cpu("3")), 2), (Some(cpu("2")), 4), (None, 20)] {
-            let answered = shared.ask_for_room(requirements).unwrap();
+        let set = |cpu: &str| Wanted::Sets {
+            namespace: "shop".to_owned(),
+            components: serde_json::from_value(json!([
+                {"name": "head", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": cpu}}},
+                {"name": "worker", "replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}]))
+            .unwrap(),
+        };
+        for (wanted, count) in [
+            (Wanted::Replicas(Some(cpu("3"))), 2),
+            (Wanted::Replicas(Some(cpu("2"))), 4),
+            (Wanted::Replicas(None), 20),
+            (set("2"), 2),
+            (set("3"), 1),
+            (set("5"), 0),
+        ] {
+            let answered = room(wanted.clone());
             view.tell(asked(&mut questions).await.unwrap());
-            assert_eq!(answered.await, Ok(room));
+            assert_eq!(answered.await, Ok(count), "{wanted:?}");
         }
     }
 

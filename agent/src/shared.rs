@@ -43,14 +43,38 @@ impl LinkView {
     }
 }
 
+/// What is to have room on the member's nodes.
+#[derive(Clone, Debug, Default)]
+pub struct RoomWanted {
+    /// Replicas or sets.
+    pub of: Wanted,
+    /// The ResourceQuotas that are a bound beside the nodes.
+    pub quotas: Vec<Quota>,
+}
+
+/// What room is counted in.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// Pods of this sort; without any, they ask for nothing but a place.
+    Replicas(Option<ReplicaRequirements>),
+    /// Whole sets of these parts, in a namespace.
+    Sets { namespace: String, components: Vec<Component> },
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Wanted::Replicas(None)
+    }
+}
+
 /// Questions about nodes and Pods that wait for the summary, which knows them.
 const NODE_QUESTIONS: usize = 16;
 
 /// What is asked about the member's nodes and Pods. The answer is dropped where they are not known yet.
 #[derive(Debug)]
 pub enum NodeQuestion {
-    /// How many Pods of this sort have room? `None`: they ask for nothing but a place.
-    Room(Option<ReplicaRequirements>, oneshot::Sender<u32>),
+    /// How much of this has room?
+    Room(RoomWanted, oneshot::Sender<u32>),
     /// Which Pods has the scheduler found no node for?
     Waiting(oneshot::Sender<Vec<PodUse>>),
 }
@@ -97,9 +121,9 @@ impl Shared {
     }
 
     /// Asks for room. `None` where too much is asked at once.
-    pub fn ask_for_room(&self, requirements: Option<ReplicaRequirements>) -> Option<oneshot::Receiver<u32>> {
+    pub fn ask_for_room(&self, wanted: RoomWanted) -> Option<oneshot::Receiver<u32>> {
         let (answer, answered) = oneshot::channel();
-        self.nodes.try_send(NodeQuestion::Room(requirements, answer)).ok()?;
+        self.nodes.try_send(NodeQuestion::Room(wanted, answer)).ok()?;
         Some(answered)
     }
 

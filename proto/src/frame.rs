@@ -405,7 +405,21 @@ mod tests {
                 id: 1,
                 within_ms: 2,
                 kind: 4,
-                question: Some(ask::Question::RoomFor(RoomFor { requirements: Bytes::from_static(b"{}") })),
+                question: Some(ask::Question::RoomFor(RoomFor {
+                    requirements: Bytes::from_static(b"{}"),
+                    namespace: "n1".to_owned(),
+                    quotas_count: true,
+                })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 8,
+                question: Some(ask::Question::RoomForSets(RoomForSets {
+                    components: Bytes::from_static(b"[]"),
+                    namespace: "n1".to_owned(),
+                    quotas_count: true,
+                })),
             }),
             B::Ask(Ask {
                 id: 1,

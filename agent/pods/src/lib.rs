@@ -1,7 +1,8 @@
-//! What the hub asks about the Pods of one workload in a member: what they use, and how many find no node.
+//! What the hub asks about the Pods of one workload in a member: what they use, how many find no node, and what quotas leave for more.
 //!
 //! In: questions as frames have them, the member. Out: answers as frames have them, or in words why there is none.
 
+pub mod quotas;
 pub mod unschedulable;
 pub mod usage;
 

@@ -11,17 +11,18 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use karmada_api::binding::ReplicaRequirements;
 use karmada_interpreter::nodes_and_pods::PodUse;
-use karmada_pods::unschedulable;
 use karmada_pods::usage::PodUsages;
+use karmada_pods::{quotas, unschedulable};
 use karmada_proto::v1::{
-    Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, Unschedulable, UnschedulableOf, answer, ask,
+    Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, RoomForSets, Unschedulable, UnschedulableOf,
+    answer, ask,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
 use crate::clock_and_random::Sources;
 use crate::member::Member;
-use crate::shared::Shared;
+use crate::shared::{RoomWanted, Shared, Wanted};
 use crate::tunnel::Tunnels;
 
 /// No question is thought about for longer.
@@ -70,7 +71,12 @@ impl Questions {
                 let opened = self.asked.tunnels.open(wanted, self.hub.clone(), &self.session);
                 std::future::ready(opened).boxed()
             }
-            Some(ask::Question::RoomFor(room)) => room_for(self.asked.shared.clone(), room, within).boxed(),
+            Some(ask::Question::RoomFor(room)) => {
+                room_for(self.asked.clone(), RoomQuestion::replicas(room), within).boxed()
+            }
+            Some(ask::Question::RoomForSets(room)) => {
+                room_for(self.asked.clone(), RoomQuestion::sets(room), within).boxed()
+            }
             Some(ask::Question::UnschedulableOf(workload)) => {
                 unschedulable_of(self.asked.clone(), workload, within).boxed()
             }
@@ -98,18 +104,61 @@ fn refusal(code: AskRefusalCode, message: impl Into<String>) -> answer::Result {
     answer::Result::Refusal(AskRefusal { code: code.into(), message: message.into() })
 }
 
-/// How many Pods have room: the summary knows.
-async fn room_for(shared: Arc<Shared>, question: RoomFor, within: Duration) -> answer::Result {
-    let requirements = match serde_json::from_slice::<Option<ReplicaRequirements>>(&question.requirements) {
-        Ok(requirements) => requirements,
-        Err(error) => return refusal(AskRefusalCode::BadQuestion, format!("the requirements: {error}")),
+/// A question for room that could be read.
+struct RoomQuestion {
+    wanted: Wanted,
+    /// The namespace whose quotas are a bound, where quotas count.
+    quotas_of: Option<String>,
+}
+
+impl RoomQuestion {
+    /// Of Pods of one sort; in words why it cannot be read.
+    fn replicas(question: RoomFor) -> Result<Self, String> {
+        let RoomFor { requirements, namespace, quotas_count } = question;
+        let mut requirements: Option<ReplicaRequirements> =
+            serde_json::from_slice(&requirements).map_err(|error| format!("the requirements: {error}"))?;
+        if quotas_count {
+            // What asks for nothing takes a place, which quotas may count, too.
+            requirements.get_or_insert_default().namespace.clone_from(&namespace);
+        }
+        Ok(Self { wanted: Wanted::Replicas(requirements), quotas_of: quotas_count.then_some(namespace) })
+    }
+
+    /// Of whole sets; in words why it cannot be read.
+    fn sets(question: RoomForSets) -> Result<Self, String> {
+        let RoomForSets { components, namespace, quotas_count } = question;
+        let components =
+            serde_json::from_slice(&components).map_err(|error| format!("the components: {error}"))?;
+        let quotas_of = quotas_count.then(|| namespace.clone());
+        Ok(Self { wanted: Wanted::Sets { namespace, components }, quotas_of })
+    }
+}
+
+/// How much has room: the summary knows the nodes and Pods, the member the quotas, which are read where they count.
+async fn room_for(
+    asked: AnswerSources,
+    question: Result<RoomQuestion, String>,
+    within: Duration,
+) -> answer::Result {
+    let RoomQuestion { wanted, quotas_of } = match question {
+        Ok(question) => question,
+        Err(why) => return refusal(AskRefusalCode::BadQuestion, why),
     };
-    let Some(answered) = shared.ask_for_room(requirements) else {
-        return refusal(AskRefusalCode::AskBusy, "too many ask for room at once");
+    let counted = async {
+        let quotas = match quotas_of {
+            Some(namespace) => quotas::of(&*asked.member, &namespace)
+                .await
+                .map_err(|why| refusal(AskRefusalCode::NotKnown, format!("its ResourceQuotas: {why}")))?,
+            None => Vec::new(),
+        };
+        let wanted = RoomWanted { of: wanted, quotas };
+        let busy = || refusal(AskRefusalCode::AskBusy, "too many ask for room at once");
+        let answered = asked.shared.ask_for_room(wanted).ok_or_else(busy)?;
+        answered.await.map_err(|_| refusal(AskRefusalCode::NotKnown, NOT_YET))
     };
-    match tokio::time::timeout(within, answered).await {
+    match tokio::time::timeout(within, counted).await {
         Ok(Ok(replicas)) => answer::Result::Room(Room { replicas }),
-        Ok(Err(_)) => refusal(AskRefusalCode::NotKnown, NOT_YET),
+        Ok(Err(refused)) => refused,
         Err(_) => too_long(),
     }
 }

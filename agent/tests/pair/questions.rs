@@ -6,14 +6,14 @@ use karmada_agent::member::Member as _;
 use karmada_gateway::session::Document;
 use karmada_gateway::{AskError, TunnelError};
 use karmada_proto::v1::{
-    PodUsageOf, Room, RoomFor, Table, TunnelRequest, TunnelResetCode, Unschedulable, UnschedulableOf, answer,
-    ask,
+    PodUsageOf, Room, RoomFor, RoomForSets, Table, TunnelRequest, TunnelResetCode, Unschedulable,
+    UnschedulableOf, answer, ask,
 };
 
 use super::*;
 
 fn room(requirements: &Value) -> ask::Question {
-    ask::Question::RoomFor(RoomFor { requirements: requirements.to_string().into() })
+    ask::Question::RoomFor(RoomFor { requirements: requirements.to_string().into(), ..RoomFor::default() })
 }
 
 fn get(path: &str) -> TunnelRequest {
@@ -44,7 +44,9 @@ async fn an_agent_tells_the_room_on_its_nodes() {
         let told = asked(room(&requirements)).await;
         assert_eq!(told, Ok(answer::Result::Room(Room { replicas })), "{requirements}");
     }
-    let refused = asked(ask::Question::RoomFor(RoomFor { requirements: "{".into() })).await.unwrap_err();
+    let refused = asked(ask::Question::RoomFor(RoomFor { requirements: "{".into(), ..RoomFor::default() }))
+        .await
+        .unwrap_err();
     assert!(matches!(&refused, AskError::Refused(why) if why.contains("requirements")), "{refused}");
     // Many at once are answered or refused, and none is forgotten.
     let many: Vec<_> = (0..200)
@@ -62,6 +64,58 @@ async fn an_agent_tells_the_room_on_its_nodes() {
         }
     }
     assert!(answered > 0);
+    agent.end().await;
+}
+
+/// Eight CPUs on two nodes, of which a quota of the namespace leaves three, and one of a priority class two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_heeds_quotas_where_they_count_and_finds_room_for_sets() {
+    let hub = Hub::start(Duration::from_secs(3600)).await;
+    let state = tempfile::tempdir().unwrap();
+    let member = member("site1");
+    member
+        .create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))
+        .await
+        .unwrap();
+    let quota = |name: &str, scope: Value, left: &str| {
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": "shop"},
+            "spec": scope, "status": {"hard": {"requests.cpu": "10"}, "used": {"requests.cpu": left}}})
+    };
+    let gold = json!({"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["gold"]}]}});
+    for quota in [quota("all", json!({}), "7"), quota("gold", gold, "8")] {
+        member.create(&quota).await.unwrap();
+    }
+    let agent = Agent::start(hub.config("site1"), member, IdentityStore::Directory(state.path().to_owned()));
+    until("nodes and Pods are known", || {
+        hub.fake.seen(|s| s.statuses.get("site1").is_some_and(|s| s["resourceSummary"].is_object()))
+    })
+    .await;
+    let of = |class: &str, namespace: &str, quotas_count: bool| {
+        let requirements = json!({"resourceRequest": {"cpu": "1"}, "priorityClassName": class});
+        let requirements = requirements.to_string().into();
+        ask::Question::RoomFor(RoomFor { requirements, namespace: namespace.into(), quotas_count })
+    };
+    let sets = |quotas_count: bool| {
+        let components = json!([
+            {"name": "head", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}},
+            {"name": "worker", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "500m"}}}]);
+        let components = components.to_string().into();
+        ask::Question::RoomForSets(RoomForSets { components, namespace: "shop".into(), quotas_count })
+    };
+    for (question, replicas) in [
+        (of("", "shop", false), 8),
+        (of("", "shop", true), 3),
+        (of("gold", "shop", true), 2),
+        (of("gold", "elsewhere", true), 8),
+        (sets(false), 4),
+        (sets(true), 2),
+    ] {
+        let told = hub.gateway.ask("site1", question.clone(), Duration::from_secs(10)).await;
+        assert_eq!(told, Ok(answer::Result::Room(Room { replicas })), "{question:?}");
+    }
+    let unreadable = RoomForSets { components: "{".into(), ..RoomForSets::default() };
+    let refused = hub.gateway.ask("site1", ask::Question::RoomForSets(unreadable), Duration::from_secs(10));
+    assert!(matches!(&refused.await, Err(AskError::Refused(why)) if why.contains("components")));
     agent.end().await;
 }
 

@@ -201,6 +201,7 @@ impl Detector {
         let reading = Reading {
             interpreter: &*self.shared.interpreter,
             parts: if apart { Parts::Apart } else { Parts::Together },
+            quotas_count: self.shared.gates.enabled(Gate::ResourceQuotaEstimate),
         };
         let change = detector::binding(template, policy, existing.as_ref(), reading, priority);
         let written = match change {

@@ -8,19 +8,40 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::binding::{ObjectReference, ReplicaRequirements};
+use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::Input;
-use karmada_core::scheduler::estimator_answers::{self, Exact};
+use karmada_core::scheduler::estimator_answers::{self, Exact, Wanted};
+
+/// How much room is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoomQuestion<'a> {
+    /// What is to have room.
+    pub wanted: Wanted<'a>,
+    /// Where it is to run in the member.
+    pub namespace: &'a str,
+    /// Whether the member's ResourceQuotas of that namespace are a bound (gate ResourceQuotaEstimate).
+    pub quotas_count: bool,
+}
 
 /// What the agents say whom a decision of the scheduler depends on; nothing where there is no estimator.
-pub async fn exact(estimator: Option<&dyn Estimator>, input: &Input<'_, Arc<Cluster>>) -> Exact {
+pub async fn exact(
+    estimator: Option<&dyn Estimator>,
+    input: &Input<'_, Arc<Cluster>>,
+    quotas_count: bool,
+) -> Exact {
     let Some(estimator) = estimator else { return Exact::new() };
     let asked = estimator_answers::asked(input);
     if asked.is_empty() {
         return Exact::new();
     }
-    let answers = estimator.room(&asked, input.binding.spec.replica_requirements.as_ref()).await;
+    let spec = &input.binding.spec;
+    let question = RoomQuestion {
+        wanted: estimator_answers::wanted(spec),
+        namespace: &spec.resource.namespace,
+        quotas_count,
+    };
+    let answers = estimator.room(&asked, question).await;
     let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {
         Ok(room) => Some((cluster, room)),
         Err(why) => {
@@ -38,7 +59,7 @@ pub type Answers = BTreeMap<String, Result<i64, String>>;
 #[async_trait::async_trait]
 pub trait Estimator: Send + Sync {
     /// Asks the agents of these clusters, all at once.
-    async fn room(&self, clusters: &[&str], requirements: Option<&ReplicaRequirements>) -> Answers;
+    async fn room(&self, clusters: &[&str], question: RoomQuestion<'_>) -> Answers;
 
     /// Asks them how many replicas of a Deployment wait for a node for longer than this.
     async fn unschedulable(

@@ -71,6 +71,7 @@ pub async fn review(
         reading: Reading {
             interpreter: &*shared.interpreter,
             parts: if gate(Gate::MultiplePodTemplatesScheduling) { Parts::Apart } else { Parts::Together },
+            quotas_count: gate(Gate::ResourceQuotaEstimate),
         },
         skip: &SkipRules::default(),
         takeover: if gate(Gate::PropagationPolicyPreemption) {

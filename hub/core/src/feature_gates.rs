@@ -76,12 +76,13 @@ const ROWS: [Row; 17] = [
 ];
 
 /// The gates that this hub looks at. Who acts on a further one enters it here.
-const ACTED_ON: [Gate; 10] = [
+const ACTED_ON: [Gate; 11] = [
     Gate::Failover,
     Gate::GracefulEviction,
     Gate::PropagateDeps,
     Gate::PropagationPolicyPreemption,
     Gate::MultiClusterService,
+    Gate::ResourceQuotaEstimate,
     Gate::StatefulFailoverInjection,
     Gate::WorkloadAffinity,
     Gate::FederatedQuotaEnforcement,
@@ -227,8 +228,8 @@ mod tests {
     #[test]
     fn gates_that_change_nothing_here_are_told() {
         let gates: FeatureGates =
-            "Failover=true,ResourceQuotaEstimate=true,PropagateDeps=true".parse().unwrap();
-        assert_eq!(gates.without_effect(), ["ResourceQuotaEstimate"]);
+            "Failover=true,LoggingAlphaOptions=true,PropagateDeps=true".parse().unwrap();
+        assert_eq!(gates.without_effect(), ["LoggingAlphaOptions"]);
         let every: BTreeSet<Gate> = ROWS.iter().map(|row| row.0).collect();
         assert_eq!(every.len(), ROWS.len(), "each stands there once");
     }

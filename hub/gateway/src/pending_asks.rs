@@ -81,6 +81,7 @@ impl PendingAsks {
 fn kind(question: &ask::Question) -> u32 {
     match question {
         ask::Question::RoomFor(_) => 4,
+        ask::Question::RoomForSets(_) => 8,
         ask::Question::OpenTunnel(_) => 5,
         ask::Question::UnschedulableOf(_) => 6,
         ask::Question::PodUsageOf(_) => 7,

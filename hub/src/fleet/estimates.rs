@@ -9,10 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use karmada_api::binding::{ObjectReference, ReplicaRequirements};
-use karmada_controllers::estimator::{Answers, Estimator};
+use karmada_api::binding::ObjectReference;
+use karmada_controllers::estimator::{Answers, Estimator, RoomQuestion};
+use karmada_core::scheduler::estimator_answers::Wanted;
 use karmada_gateway::Gateway;
-use karmada_proto::v1::{Room, RoomFor, Unschedulable, UnschedulableOf, answer, ask};
+use karmada_proto::v1::{Room, RoomFor, RoomForSets, Unschedulable, UnschedulableOf, answer, ask};
 
 use super::slow_agents::SlowAgents;
 
@@ -41,7 +42,7 @@ impl Estimates {
         let asking = gateway.ask(cluster, question.clone(), self.within);
         let answer = self.late.unless_late(cluster, self.within / 2, asking).await?;
         match (question, answer.map_err(|error| error.to_string())?) {
-            (Asked::RoomFor(_), Said::Room(Room { replicas }))
+            (Asked::RoomFor(_) | Asked::RoomForSets(_), Said::Room(Room { replicas }))
             | (Asked::UnschedulableOf(_), Said::Unschedulable(Unschedulable { replicas })) => {
                 Ok(replicas.into())
             }
@@ -62,9 +63,20 @@ impl Estimates {
 
 #[async_trait::async_trait]
 impl Estimator for Estimates {
-    async fn room(&self, clusters: &[&str], requirements: Option<&ReplicaRequirements>) -> Answers {
-        let Ok(requirements) = serde_json::to_vec(&requirements) else { return Answers::new() };
-        let question = ask::Question::RoomFor(RoomFor { requirements: Bytes::from(requirements) });
+    async fn room(&self, clusters: &[&str], question: RoomQuestion<'_>) -> Answers {
+        let RoomQuestion { wanted, namespace, quotas_count } = question;
+        let namespace = namespace.to_owned();
+        let question = match wanted {
+            Wanted::Replicas(requirements) => serde_json::to_vec(&requirements).map(|requirements| {
+                let requirements = Bytes::from(requirements);
+                ask::Question::RoomFor(RoomFor { requirements, namespace, quotas_count })
+            }),
+            Wanted::Sets(components) => serde_json::to_vec(components).map(|components| {
+                let components = Bytes::from(components);
+                ask::Question::RoomForSets(RoomForSets { components, namespace, quotas_count })
+            }),
+        };
+        let Ok(question) = question else { return Answers::new() };
         self.all(clusters, question).await
     }
 

@@ -1,11 +1,11 @@
 //! The descheduler, over the port in memory and agents that answer as they are told.
 
-use karmada_api::binding::{ObjectReference, ReplicaRequirements};
+use karmada_api::binding::ObjectReference;
 use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::estimator::Answers;
+use crate::estimator::{Answers, RoomQuestion};
 use crate::port::fake::FakeApi;
 use crate::rig::{Rig, key};
 
@@ -19,7 +19,7 @@ struct Agents {
 
 #[async_trait::async_trait]
 impl Estimator for Agents {
-    async fn room(&self, _: &[&str], _: Option<&ReplicaRequirements>) -> Answers {
+    async fn room(&self, _: &[&str], _: RoomQuestion<'_>) -> Answers {
         panic!("the descheduler does not ask this")
     }
 

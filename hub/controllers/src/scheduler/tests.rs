@@ -1,6 +1,7 @@
 //! The scheduler as a shell.
 
 use karmada_core::feature_gates::FeatureGates;
+use karmada_core::scheduler::estimator_answers::Wanted;
 use serde_json::{Value, json};
 
 use super::*;
@@ -142,15 +143,13 @@ async fn what_was_placed_a_moment_ago_is_taken_where_the_gate_is_on() {
 struct Told {
     answers: estimator::Answers,
     asked: Mutex<Vec<String>>,
+    /// What room was wanted for last, in which namespace, and whether quotas counted.
+    question: Mutex<String>,
 }
 
 #[async_trait::async_trait]
 impl Estimator for Told {
-    async fn room(
-        &self,
-        clusters: &[&str],
-        _: Option<&karmada_api::binding::ReplicaRequirements>,
-    ) -> estimator::Answers {
+    async fn room(&self, clusters: &[&str], _: estimator::RoomQuestion<'_>) -> estimator::Answers {
         self.asked.lock().push(clusters.join(","));
         self.answers.clone()
     }
@@ -214,16 +213,40 @@ async fn what_agents_say_of_their_nodes_counts_beside_what_clusters_report() {
     }
 }
 
+/// What has several parts is asked about as a whole; quotas count where the gate says so.
+#[tokio::test(start_paused = true)]
+async fn agents_are_asked_for_sets_and_by_quotas() {
+    let mut all = Vec::new();
+    for name in ["m1", "m2"] {
+        let [mut cluster, namespace] = rig::cluster(name, &json!({}));
+        cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "4", "pods": "10"}});
+        all.extend([cluster, namespace]);
+    }
+    let one = json!({"spreadConstraints": [{"spreadByField": "cluster", "maxGroups": 1, "minGroups": 1}]});
+    let mut binding = rig::binding("web", &one, &[]);
+    binding["spec"]["replicas"] = json!(0);
+    let part = |name: &str| json!({"name": name, "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}});
+    binding["spec"]["components"] = json!([part("head"), part("worker")]);
+    all.push(binding);
+    let before = Rig::new(all).await;
+    let gates = FeatureGates::default().with(Gate::ResourceQuotaEstimate);
+    let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+    let answers = [("m1".to_owned(), Ok(0)), ("m2".to_owned(), Ok(1))].into();
+    let told = Arc::new(Told { answers, ..Told::default() });
+    let scheduler = Scheduler::new(rig.shared.clone(), Some(told.clone()));
+    scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+    rig.quiet().await;
+    assert_eq!(*told.question.lock(), "sets of 2 in default, quotas true");
+    let now = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(now["spec"]["clusters"][0]["name"], "m2", "{now}");
+}
+
 /// Agents that take their time, as those at the end of a long line do.
 struct Slow;
 
 #[async_trait::async_trait]
 impl Estimator for Slow {
-    async fn room(
-        &self,
-        clusters: &[&str],
-        _: Option<&karmada_api::binding::ReplicaRequirements>,
-    ) -> estimator::Answers {
+    async fn room(&self, clusters: &[&str], _: estimator::RoomQuestion<'_>) -> estimator::Answers {
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         clusters.iter().map(|cluster| ((*cluster).to_owned(), Ok(5))).collect()
     }

@@ -14,6 +14,8 @@ pub struct Reading<'a> {
     pub interpreter: &'a dyn Interpreter,
     /// What becomes of workloads that have parts.
     pub parts: Parts,
+    /// Whether members' quotas count where room is asked for (gate ResourceQuotaEstimate).
+    pub quotas_count: bool,
 }
 
 /// What a binding says of a workload of several pod templates, where the interpreter knows its parts.
@@ -44,9 +46,22 @@ impl Reading<'_> {
             return Ok(Workload { replicas, components });
         }
         if known(Operation::InterpretReplica) {
-            return Ok(Workload { replicas: self.interpreter.replicas(template)?, ..Workload::default() });
+            let mut replicas = self.interpreter.replicas(template)?;
+            if let Some(requirements) = replicas.requirements.as_mut().filter(|_| self.quotas_count) {
+                tell_priority_class(requirements, template);
+            }
+            return Ok(Workload { replicas, ..Workload::default() });
         }
         Ok(Workload::default())
+    }
+}
+
+/// Quotas may hold for Pods of some priority classes only: where they count, the class of the Pod template is part of what a replica asks for.
+fn tell_priority_class(requirements: &mut ReplicaRequirements, template: &Value) {
+    let class = ["/spec/template/spec/priorityClassName", "/spec/priorityClassName"];
+    let class = class.iter().find_map(|path| template.pointer(path)?.as_str());
+    if let Some(class) = class.filter(|_| requirements.priority_class_name.is_empty()) {
+        class.clone_into(&mut requirements.priority_class_name);
     }
 }
 

@@ -87,7 +87,7 @@ fn reviewed(
         clusters,
         overrides: &overrides,
         cluster_overrides: &cluster_overrides,
-        reading: Reading { interpreter, parts: Parts::Together },
+        reading: Reading { interpreter, parts: Parts::Together, quotas_count: false },
         skip: &SkipRules::default(),
         takeover: Takeover::Never,
         injects_state: false,

@@ -1,35 +1,48 @@
 //! Exact room: what members' agents say of their own nodes, beside what the hub reckons from their summaries.
 //!
-//! In: a binding that is to be placed, and all clusters. Out: which agents are worth asking first ([`asked`]). What they answer comes back as
-//! [`Exact`], a part of the scheduler's input: of a cluster that did not answer, the summary is believed alone.
+//! In: a binding that is to be placed, and all clusters. Out: which agents are worth asking first ([`asked`]), and what for ([`wanted`]). What
+//! they answer comes back as [`Exact`], a part of the scheduler's input: of a cluster that did not answer, the summary is believed alone.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
+use karmada_api::binding::{BindingSpec, Component, ReplicaRequirements};
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType};
 
 use super::trigger::{self, Trigger};
-use super::{Input, cluster_affinities};
+use super::{Input, cluster_affinities, components};
 
-/// Replicas that have room, by cluster, where its agent said so.
+/// Replicas that have room, or whole sets of parts, by cluster, where its agent said so.
 pub type Exact = BTreeMap<String, i64>;
 
 /// Agents that are asked for one decision. In a larger fleet those are asked whose summaries promise the most room.
 const MOST: usize = 1_000;
 
+/// What agents are asked to find room for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wanted<'a> {
+    /// Replicas that ask for this; `None`: for a place and nothing else.
+    Replicas(Option<&'a ReplicaRequirements>),
+    /// Whole sets of these parts.
+    Sets(&'a [Component]),
+}
+
+/// What a binding is to have room for.
+pub fn wanted(spec: &BindingSpec) -> Wanted<'_> {
+    match spec.placement.as_ref() {
+        Some(placement) if components::goes_by_sets(spec, placement) => Wanted::Sets(&spec.components),
+        _ => Wanted::Replicas(spec.replica_requirements.as_ref()),
+    }
+}
+
 /// The clusters whose agents are to be asked for room before the binding is scheduled, sorted by name: those that it may go to. None where
 /// nothing is to be placed now, or where what is placed does not depend on room.
 pub fn asked<'a, C: Borrow<Cluster>>(input: &Input<'a, C>) -> Vec<&'a str> {
     let spec = &input.binding.spec;
-    let Some(placement) =
-        spec.placement.as_ref().filter(|_| spec.is_workload() && spec.components.is_empty())
-    else {
+    let Some(placement) = spec.placement.as_ref().filter(|placement| depends_on_room(spec, placement)) else {
         return Vec::new();
     };
-    if spec.replica_scheduling_type() != ReplicaSchedulingType::Divided || !counts_room(placement) {
-        return Vec::new();
-    }
     let mut clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
     clusters.sort_by(|a, b| a.name().cmp(b.name()));
     if !matches!(trigger::trigger(input.binding, &clusters, input.scheduler), Trigger::Schedule { .. }) {
@@ -41,6 +54,15 @@ pub fn asked<'a, C: Borrow<Cluster>>(input: &Input<'a, C>) -> Vec<&'a str> {
     let mut names: Vec<&str> = may.into_iter().map(|(name, _)| name).collect();
     names.sort_unstable();
     names
+}
+
+/// Whether where a binding goes depends on room.
+fn depends_on_room(spec: &BindingSpec, placement: &Placement) -> bool {
+    if components::has_several(spec) {
+        return components::goes_by_sets(spec, placement);
+    }
+    let is_divided = spec.replica_scheduling_type() == ReplicaSchedulingType::Divided;
+    spec.is_workload() && is_divided && counts_room(placement)
 }
 
 /// Whether the division depends on room: dynamic weights, as few clusters as possible, or a selection by groups of clusters.
@@ -128,10 +150,40 @@ mod tests {
             (json!({"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}), json!({})),
             (placement.clone(), json!({"replicas": 0})),
             (placement.clone(), json!({"schedulerName": "other"})),
+            (
+                placement.clone(),
+                json!({"replicas": 0, "components": [{"name": "a", "replicas": 1}, {"name": "b", "replicas": 1}]}),
+            ),
             (placement, json!({"suspension": {"scheduling": true}})),
         ] {
             assert!(names(&placement, &spec, &clusters).is_empty(), "{placement} {spec}");
         }
+    }
+
+    /// What has several parts goes to one cluster whole, and is asked about as a whole.
+    #[test]
+    fn sets_of_parts_are_asked_about_where_one_cluster_is_to_take_them() {
+        let clusters = [cluster("a", &json!({}), 5), cluster("b", &json!({}), 5)];
+        let placement =
+            json!({"spreadConstraints": [{"spreadByField": "cluster", "maxGroups": 1, "minGroups": 1}]});
+        let parts = json!([{"name": "head", "replicas": 1}, {"name": "worker", "replicas": 2}]);
+        let several = json!({"replicas": 0, "components": parts});
+        assert_eq!(names(&placement, &several, &clusters), ["a", "b"]);
+        let spec = |components: &Value, placement: &Value| -> BindingSpec {
+            serde_json::from_value(
+                json!({"resource": {"apiVersion": "a/v1", "kind": "K", "name": "n"}, "components": components,
+                "replicaRequirements": {"resourceRequest": {"cpu": "1"}}, "placement": placement}),
+            )
+            .unwrap()
+        };
+        let both = spec(&parts, &placement);
+        assert_eq!(wanted(&both), Wanted::Sets(&both.components));
+        let one = spec(&json!([{"name": "head", "replicas": 1}]), &placement);
+        assert_eq!(
+            wanted(&one),
+            Wanted::Replicas(one.replica_requirements.as_ref()),
+            "one part is its replicas"
+        );
     }
 
     #[test]

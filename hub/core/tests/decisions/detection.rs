@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{all_deployments, deployment, policy};
 
-const NATIVE: Reading<'_> = Reading { interpreter: &Native, parts: Parts::Together };
+const NATIVE: Reading<'_> = Reading { interpreter: &Native, parts: Parts::Together, quotas_count: false };
 
 fn decide<'a>(
     template: &Value,
@@ -439,7 +439,7 @@ fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
     let policy = policy("p", "default", json!({"resourceSelectors": every, "placement": {}}));
     let chain = Chain::default();
     let told = |parts| {
-        let reading = Reading { interpreter: &chain, parts };
+        let reading = Reading { interpreter: &chain, parts, quotas_count: false };
         match detector::binding(&template, &policy, None, reading, None).unwrap() {
             BindingChange::Create(binding) => binding.spec,
             other => panic!("{other:?}"),
@@ -456,7 +456,7 @@ fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
         "spec": {"replicatedJobs": [{"name": "w", "replicas": 3, "template": {"spec": {"template": pod}}}]}});
     let every = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}]);
     let of_jobs = self::policy("p", "default", json!({"resourceSelectors": every, "placement": {}}));
-    let reading = Reading { interpreter: &chain, parts: Parts::Apart };
+    let reading = Reading { interpreter: &chain, parts: Parts::Apart, quotas_count: false };
     let BindingChange::Create(one) = detector::binding(&template, &of_jobs, None, reading, None).unwrap()
     else {
         panic!("none is made");
@@ -465,12 +465,30 @@ fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
     let asked = one.spec.replica_requirements.unwrap_or_default().resource_request;
     assert_eq!(asked["cpu"].to_string(), "2");
     // What has no parts is a workload of replicas either way.
-    let reading = Reading { interpreter: &chain, parts: Parts::Apart };
+    let reading = Reading { interpreter: &chain, parts: Parts::Apart, quotas_count: false };
     let all = self::policy("p", "default", json!({"resourceSelectors": all_deployments(), "placement": {}}));
     match detector::binding(&deployment(), &all, None, reading, None).unwrap() {
         BindingChange::Create(binding) => {
             assert!(binding.spec.replicas > 0 && binding.spec.components.is_empty());
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// Quotas may be for Pods of one priority class: the class is told where they count.
+#[test]
+fn the_priority_class_is_told_where_quotas_count() {
+    let mut template = deployment();
+    template["spec"]["template"]["spec"]["priorityClassName"] = json!("gold");
+    template["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+    let policy = policy("p", "default", json!({"resourceSelectors": all_deployments(), "placement": {}}));
+    for (quotas_count, told) in [(true, "gold"), (false, "")] {
+        let reading = Reading { quotas_count, ..NATIVE };
+        let BindingChange::Create(binding) =
+            detector::binding(&template, &policy, None, reading, None).unwrap()
+        else {
+            panic!("none is made");
+        };
+        assert_eq!(binding.spec.replica_requirements.unwrap().priority_class_name, told);
     }
 }
