@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karmada_api::binding::{AggregatedStatusItem, ObjectReference, ResourceBinding};
+use karmada_api::names;
 use karmada_api::strings::events;
 use karmada_api::work::{Work, WorkSpec, WorkStatus};
 use karmada_core::belonging;
@@ -57,6 +58,8 @@ struct Seen {
     template: u64,
     works: u64,
     customized: u64,
+    /// The newest of the Works: what one says that is no newer stands in the binding's status already.
+    newest_work: u64,
 }
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
@@ -109,7 +112,10 @@ impl Controller for BindingStatus {
             return Ok(Action::Done);
         };
         // Taken before anything else is read: what comes meanwhile is then looked at.
-        let works = binding_id(&found).map_or(0, |id| self.shared.works.digest(id));
+        let id = binding_id(&found).unwrap_or_default();
+        let works = self.shared.works.digest(id);
+        let seen_works = self.shared.works.seen(id);
+        let newest_work = seen_works.iter().map(|(_, revision)| *revision).max().unwrap_or(0);
         let customized = self.shared.customized.version();
         let before = self.settled.lock().get(key).copied();
         let same = before.filter(|seen| {
@@ -127,9 +133,13 @@ impl Controller for BindingStatus {
                 found.parse()?
             }
         };
-        let (binding, revision) = self.tell_binding(&resource, binding, found.revision).await?;
+        // Whoever else wrote the binding may have written what the Works say.
+        let told = before.filter(|seen| seen.binding == found.revision).map_or(0, |seen| seen.newest_work);
+        let items = self.items(&binding, seen_works, told).await?;
+        let (binding, revision) = self.tell_binding(&resource, binding, items, found.revision).await?;
         let template = self.tell_template(&binding).await?;
-        self.settled.lock().insert(key.clone(), Seen { binding: revision, template, works, customized });
+        let seen = Seen { binding: revision, template, works, customized, newest_work };
+        self.settled.lock().insert(key.clone(), seen);
         Ok(Action::Done)
     }
 }
@@ -146,11 +156,27 @@ struct SlimSpec {
 }
 
 impl BindingStatus {
-    /// How each Work stands, one after the other: a binding may have thousands.
-    async fn items(&self, binding: &ResourceBinding) -> Result<Vec<AggregatedStatusItem>, Error> {
-        let mut items = Vec::new();
-        for work in self.shared.works_of(binding).await? {
-            items.extend(status::item(&Work::from(work.parse::<Report>()?)));
+    /// How each Work stands, one after the other: a binding may have thousands. Only those are read that changed after revision `told`.
+    async fn items(
+        &self,
+        binding: &ResourceBinding,
+        works: Vec<(Key, u64)>,
+        told: u64,
+    ) -> Result<Vec<AggregatedStatusItem>, Error> {
+        let resource = kinds::works(&*self.shared.api)?;
+        let known: BTreeMap<&str, &AggregatedStatusItem> =
+            binding.status.aggregated_status.iter().map(|item| (&*item.cluster_name, item)).collect();
+        let mut items = Vec::with_capacity(works.len());
+        for (key, revision) in works {
+            if revision <= told {
+                let cluster = names::cluster_of_execution_namespace(&key.namespace);
+                items.extend(cluster.and_then(|cluster| known.get(cluster)).map(|item| (*item).clone()));
+                continue;
+            }
+            let work = fetch::object(&*self.shared.api, &resource, &key.namespace, &key.name).await?;
+            if let Some(work) = work {
+                items.extend(status::item(binding, &Work::from(work.parse::<Report>()?)));
+            }
         }
         Ok(items)
     }
@@ -160,9 +186,9 @@ impl BindingStatus {
         &self,
         resource: &Resource,
         mut binding: ResourceBinding,
+        items: Vec<AggregatedStatusItem>,
         revision: u64,
     ) -> Result<(ResourceBinding, u64), Error> {
-        let items = self.items(&binding).await?;
         let wanted = status::binding_status(&binding, items, (self.shared.clock)());
         let Some(wanted) = wanted else { return Ok((binding, revision)) };
         let left_out = status::newly_left_out(&binding.status, &wanted);

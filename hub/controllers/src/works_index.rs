@@ -79,6 +79,13 @@ impl WorksIndex {
         index.get(binding_id).map(|works| works.keys().cloned().collect()).unwrap_or_default()
     }
 
+    /// The Works of a binding, each with the revision that it was seen at.
+    pub fn seen(&self, binding_id: &str) -> Vec<(Key, u64)> {
+        let index = self.by_binding.read();
+        let works = index.get(binding_id).into_iter().flatten();
+        works.map(|(key, revision)| (key.clone(), *revision)).collect()
+    }
+
     /// A digest of the Works of a binding: equal ones mean that none came, changed or went.
     pub fn digest(&self, binding_id: &str) -> u64 {
         let mut digest = DefaultHasher::new();

@@ -17,9 +17,13 @@ use serde_json::{Map, Value};
 use crate::targets::{leaving, target_clusters};
 use crate::{condition, set_condition};
 
-/// How one Work stands: none where it is on its way out. What is not applied says why, and nobody knows its health. Of the Work's manifests
-/// nothing is read.
-pub fn item(work: &Work) -> Option<AggregatedStatusItem> {
+/// How one Work of a binding stands: none where it is on its way out. What is not applied says why, and nobody knows its health. Of the Work's
+/// manifests nothing is read. What a cluster reports and no object of the kind can say is left out, and the item says so.
+pub fn item(binding: &ResourceBinding, work: &Work) -> Option<AggregatedStatusItem> {
+    told(work).map(|item| without_unreadable(binding, item))
+}
+
+fn told(work: &Work) -> Option<AggregatedStatusItem> {
     if work.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -56,19 +60,18 @@ fn overtaken(work: &Work, applied: Option<&Condition>) -> Option<String> {
 
 /// Leaves out what a cluster reports and what no object of the kind can say: taken over, it would make the status of
 /// the whole unreadable. The item says so.
-fn leave_out_unreadable(binding: &ResourceBinding, items: &mut [AggregatedStatusItem]) {
+fn without_unreadable(binding: &ResourceBinding, mut item: AggregatedStatusItem) -> AggregatedStatusItem {
     let kind = &binding.spec.resource;
-    for item in items {
-        let Some(status) = &item.status else { continue };
-        if let Err(why) = trust::status(&kind.api_version, &kind.kind, status) {
-            item.status = None;
-            item.health = Some(Health::Unknown);
-            // What stands in the way of applying comes first.
-            if item.applied {
-                item.applied_message = format!("what this cluster reports was left out: {why}");
-            }
+    let Some(status) = &item.status else { return item };
+    if let Err(why) = trust::status(&kind.api_version, &kind.kind, status) {
+        item.status = None;
+        item.health = Some(Health::Unknown);
+        // What stands in the way of applying comes first.
+        if item.applied {
+            item.applied_message = format!("what this cluster reports was left out: {why}");
         }
     }
+    item
 }
 
 /// What became known of clusters whose status is left out, in words for an event: said once, not each time.
@@ -103,7 +106,6 @@ pub fn binding_status(
     now: Timestamp,
 ) -> Option<BindingStatus> {
     items.sort_by(|a, b| a.cluster_name.cmp(&b.cluster_name));
-    leave_out_unreadable(binding, &mut items);
     let mut status = binding.status.clone();
     let said = if fully_applied(binding, &items) {
         let message = conditions::FULLY_APPLIED_SUCCESS_MESSAGE;

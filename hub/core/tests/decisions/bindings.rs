@@ -338,7 +338,8 @@ fn nothing_is_written_when_nothing_changed() {
 }
 
 fn items(works: &[Work]) -> Vec<AggregatedStatusItem> {
-    works.iter().filter_map(status::item).collect()
+    let binding = placed(json!([]));
+    works.iter().filter_map(|work| status::item(&binding, work)).collect()
 }
 
 fn work_in(cluster: &str, applied: Option<bool>, status: Value) -> Work {
