@@ -1,4 +1,7 @@
-//! Plain TCP to a hub, whose bytes are counted as they are on the wire, TLS and all.
+//! Plain TCP to a hub from an address of the agent's own, as sites have it: a hub bounds what one address may ask. The bytes are counted as they
+//! are on the wire, TLS and all.
+
+use std::net::{Ipv4Addr, SocketAddr};
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use karmada_agent::link::dial::{Connector, DialError, Io, Tcp};
+use karmada_agent::link::dial::{Connector, DialError, Io};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpSocket;
 
 /// Bytes of all connections, in both directions.
 #[derive(Default)]
@@ -18,14 +22,35 @@ pub struct Traffic {
     pub sent: AtomicU64,
 }
 
-/// Makes connections that count.
-pub struct Counted(pub Arc<Traffic>);
+/// Makes connections that count, from an address of loopback.
+pub struct Counted {
+    /// What counts them.
+    pub traffic: Arc<Traffic>,
+    /// Whose they are.
+    pub from: Ipv4Addr,
+}
+
+impl Counted {
+    /// Of the agent of this number, of at most sixteen million.
+    pub fn of(number: u64, traffic: Arc<Traffic>) -> Counted {
+        let [.., a, b, c] = (number + 2).to_be_bytes();
+        Counted { traffic, from: Ipv4Addr::new(127, a, b, c) }
+    }
+}
 
 #[async_trait]
 impl Connector for Counted {
     async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError> {
-        let io = Tcp.connect(endpoint).await?;
-        Ok(Box::new(Connection { io, traffic: self.0.clone() }))
+        let failed = |error: &dyn std::fmt::Display| DialError::Tcp {
+            endpoint: endpoint.to_owned(),
+            error: error.to_string(),
+        };
+        let hub: SocketAddr = endpoint.parse().map_err(|error| failed(&error))?;
+        let socket = TcpSocket::new_v4().map_err(|error| failed(&error))?;
+        socket.bind((self.from, 0).into()).map_err(|error| failed(&error))?;
+        let io = socket.connect(hub).await.map_err(|error| failed(&error))?;
+        io.set_nodelay(true).map_err(|error| failed(&error))?;
+        Ok(Box::new(Connection { io: Box::new(io), traffic: self.traffic.clone() }))
     }
 }
 

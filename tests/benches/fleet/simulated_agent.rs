@@ -119,7 +119,7 @@ impl SimulatedAgent {
         let shown = self.identity.keyed_certificate(jiff::Timestamp::now());
         let config = karmada_certs::client_config_h2(&self.identity.trust(), Some(&shown));
         let config = config.map_err(|error| error.to_string())?;
-        let connector = Counted(self.traffic.clone());
+        let connector = Counted::of(self.number, self.traffic.clone());
         let dialled = dial::dial_any(&connector, &self.endpoint, config, self.transports).await;
         let (frames, mut outbound) = mpsc::channel(OUTBOUND);
         match dialled.map_err(|error| error.to_string())? {

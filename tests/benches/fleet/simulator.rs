@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use karmada_agent::join::{self, Ask};
-use karmada_agent::link::dial::{Tcp, Transports};
+use karmada_agent::link::dial::Transports;
 use karmada_agent::{LinkView, Sources};
 use karmada_certs::{ClientKey, JoinToken};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
-use crate::counted_connection::Traffic;
+use crate::counted_connection::{Counted, Traffic};
 use crate::simulated_agent::{Counters, Orders, SimulatedAgent};
 
 /// What the bench tells its simulator, as variables.
@@ -116,7 +116,8 @@ impl Simulator {
                 let _place = places.acquire_owned().await;
                 let key = ClientKey::generate().expect("a key");
                 let (link, _) = watch::channel(LinkView::default());
-                let identity = match Box::pin(join::join(&Tcp, &key, &ask, &link)).await {
+                let connector = Counted::of(number as u64, traffic.clone());
+                let identity = match Box::pin(join::join(&connector, &key, &ask, &link)).await {
                     Ok(identity) => identity,
                     Err(error) => return Err(format!("{}: {error}", ask.cluster_name)),
                 };
