@@ -22,7 +22,7 @@ use bytes::Bytes;
 pub use collection::Collection;
 pub use event_ring::{Expired, Subscription};
 use karmada_definitions::resource::StorageId;
-use karmada_schema::object::{ObjectKey, Stored};
+use karmada_schema::object::{ObjectKey, SharedValues, Stored};
 use karmada_store::{Event, Revision, Store, StoreError};
 use parking_lot::{Mutex, RwLock};
 pub use published::Published;
@@ -61,6 +61,8 @@ pub struct Cache {
     shards: RwLock<BTreeMap<StorageId, Arc<Shard>>>,
     /// The names of namespaces, each kept once for all objects in it.
     namespaces: Mutex<BTreeSet<Arc<str>>>,
+    /// What many objects have alike.
+    values: SharedValues,
     revision: watch::Sender<Revision>,
     /// None: objects are stored as they are.
     at_rest: Option<Arc<dyn ValueTransformer>>,
@@ -104,6 +106,7 @@ impl Cache {
         let cache = Cache {
             shards: RwLock::default(),
             namespaces: Mutex::default(),
+            values: SharedValues::default(),
             revision: watch::Sender::new(0),
             at_rest,
             unreadable: Unreadable::default(),
@@ -219,10 +222,10 @@ impl Cache {
                 .unwrap_or_else(|| format!("{key:?} holds no object: {error}"))
         };
         let Some(at_rest) = &self.at_rest else {
-            return self.shared(Stored::read(value, revision).map_err(no_object)?);
+            return self.shared(Stored::read_sharing(value, revision, &self.values).map_err(no_object)?);
         };
         let value = self.opened(&**at_rest, storage, key, value).await?;
-        let stored = Stored::read(&value, revision);
+        let stored = Stored::read_sharing(&value, revision, &self.values);
         let stored = stored.map_err(|error| format!("{key:?} holds no object: {error}"))?;
         // What a key alone can encrypt may still have been copied from elsewhere.
         if stored.key != object_key(storage, key) {

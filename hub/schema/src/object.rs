@@ -7,6 +7,7 @@
 
 pub mod extent;
 mod pieces;
+mod shared_values;
 mod stored;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub use shared_values::SharedValues;
 pub use stored::Stored;
 
 /// Namespace (empty when cluster-scoped) and name: the order of every list.

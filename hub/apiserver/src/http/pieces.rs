@@ -32,15 +32,15 @@ impl Part {
         Part::Text(Bytes::from_static(text.as_bytes()))
     }
 
-    fn both(&self) -> [&[u8]; 2] {
+    fn all(&self) -> [&[u8]; 3] {
         match self {
-            Part::Text(bytes) => [bytes, &[]],
+            Part::Text(bytes) => [bytes, &[], &[]],
             Part::Object(object, from) => object.json_from(*from),
         }
     }
 
     fn len(&self) -> usize {
-        self.both().iter().map(|piece| piece.len()).sum()
+        self.all().iter().map(|piece| piece.len()).sum()
     }
 
     fn whole(&self) -> Bytes {
@@ -66,7 +66,7 @@ pub(super) fn pieces(parts: Vec<Part>) -> Body {
 /// All parts in one piece, for what can only be made of the whole.
 pub(super) fn concat(parts: &[Part]) -> Bytes {
     let mut out = Vec::with_capacity(parts.iter().map(Part::len).sum());
-    parts.iter().flat_map(Part::both).for_each(|piece| out.extend_from_slice(piece));
+    parts.iter().flat_map(Part::all).for_each(|piece| out.extend_from_slice(piece));
     out.into()
 }
 
@@ -85,7 +85,7 @@ impl Pieces {
         let mut chunk = Vec::with_capacity(CHUNK.min(left));
         let mut part = Some(first);
         while let Some(now) = part {
-            now.both().into_iter().for_each(|piece| chunk.extend_from_slice(piece));
+            now.all().into_iter().for_each(|piece| chunk.extend_from_slice(piece));
             part = if chunk.len() < CHUNK { self.parts.next() } else { None };
         }
         Some(Bytes::from(chunk))

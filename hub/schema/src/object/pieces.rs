@@ -5,7 +5,10 @@
 //! Allocators of size classes have four of them between a power of two and the next: 2,200 bytes lie in 2,560, and where a class is a
 //! power of two, a page holds so few that its header weighs, too. A cache of many objects would be a sixth larger for it than its
 //! JSON, so JSON is cut in two where that saves memory: 2,200 bytes lie in 1,792 and 448. Who reads it whole gets a copy, which costs
-//! less than parsing or sending it.
+//! less than parsing or sending it. What other objects have as well lies apart, once for all of them.
+
+use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -17,56 +20,79 @@ const LARGEST: usize = 14 << 10;
 const PAGE: usize = 4096;
 const HEADER: usize = 136;
 
-/// JSON bytes in at most two allocations.
+/// JSON bytes in at most three pieces.
 #[derive(Debug)]
 pub(super) struct Pieces(Layout);
 
 #[derive(Debug)]
 enum Layout {
-    /// Shared with whoever reads it.
-    Whole(Box<Bytes>),
     /// One after the other; the tail may be empty.
     Cut { head: Box<[u8]>, tail: Box<[u8]> },
+    /// Elsewhere, at least in part. Behind a pointer, so that the common case pays nothing for it.
+    Apart(Box<Apart>),
+}
+
+#[derive(Debug)]
+enum Apart {
+    /// Shared with whoever reads it.
+    Whole(Bytes),
+    /// `shared` stands at `at` of what is the object's own.
+    Around { own: Box<[u8]>, at: usize, shared: Arc<[u8]> },
 }
 
 impl Pieces {
     /// Lays bytes down.
     pub(super) fn of(bytes: &Bytes) -> Pieces {
         if bytes.len() > LARGEST {
-            return Pieces(Layout::Whole(Box::new(bytes.clone())));
+            return Pieces(Layout::Apart(Box::new(Apart::Whole(bytes.clone()))));
         }
         let (head, tail) = bytes.split_at(cut(bytes.len()));
         Pieces(Layout::Cut { head: head.into(), tail: tail.into() })
     }
 
-    /// Both pieces; the second may be empty.
-    pub(super) fn both(&self) -> [&[u8]; 2] {
+    /// Lays bytes down of which those at `place` are `shared`.
+    pub(super) fn around(bytes: &Bytes, place: Range<usize>, shared: Arc<[u8]>) -> Pieces {
+        let own = [&bytes[..place.start], &bytes[place.end..]].concat().into();
+        Pieces(Layout::Apart(Box::new(Apart::Around { own, at: place.start, shared })))
+    }
+
+    /// All pieces; some may be empty.
+    pub(super) fn all(&self) -> [&[u8]; 3] {
         match &self.0 {
-            Layout::Whole(bytes) => [bytes, &[]],
-            Layout::Cut { head, tail } => [head, tail],
+            Layout::Cut { head, tail } => [head, tail, &[]],
+            Layout::Apart(apart) => match &**apart {
+                Apart::Whole(bytes) => [bytes, &[], &[]],
+                Apart::Around { own, at, shared } => [&own[..*at], shared, &own[*at..]],
+            },
         }
     }
 
     /// In one piece: shared where it lies so, else copied.
     pub(super) fn whole(&self) -> Bytes {
         match &self.0 {
-            Layout::Whole(bytes) => Bytes::clone(bytes),
+            Layout::Apart(apart) => match &**apart {
+                Apart::Whole(bytes) => bytes.clone(),
+                Apart::Around { .. } => self.all().concat().into(),
+            },
             Layout::Cut { head, tail } => [&head[..], &tail[..]].concat().into(),
         }
     }
 
     /// How many bytes there are.
     pub(super) fn len(&self) -> usize {
-        self.both().iter().map(|piece| piece.len()).sum()
+        self.all().iter().map(|piece| piece.len()).sum()
     }
 
     /// The bytes from `from` on, `len` of them, where they lie in one piece.
     pub(super) fn get(&self, from: usize, len: usize) -> Option<&[u8]> {
-        let [head, tail] = self.both();
-        match from.checked_sub(head.len()) {
-            None => head.get(from..from + len),
-            Some(from) => tail.get(from..from + len),
+        let mut from = from;
+        for piece in self.all() {
+            if from < piece.len() {
+                return piece.get(from..from + len);
+            }
+            from -= piece.len();
         }
+        (len == 0).then_some(&[])
     }
 }
 

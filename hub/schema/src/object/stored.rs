@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use super::ObjectKey;
 use super::pieces::Pieces;
+use super::shared_values::SharedValues;
 
 /// An object as the cache holds it.
 #[derive(Debug)]
@@ -57,7 +58,28 @@ impl Stored {
     /// They are no object, as in a damaged store.
     pub fn read(bytes: &Bytes, revision: u64) -> Result<Stored, serde_json::Error> {
         let json = stamp(bytes, revision);
-        let Head { metadata: meta } = serde_json::from_slice(&json)?;
+        Stored::of(&json, revision, Pieces::of(&json))
+    }
+
+    /// The same; what other objects have as well is kept once for all of them.
+    ///
+    /// # Errors
+    /// They are no object, as in a damaged store.
+    pub fn read_sharing(
+        bytes: &Bytes,
+        revision: u64,
+        values: &SharedValues,
+    ) -> Result<Stored, serde_json::Error> {
+        let json = stamp(bytes, revision);
+        let pieces = match values.of(&json) {
+            Some((place, shared)) => Pieces::around(&json, place, shared),
+            None => Pieces::of(&json),
+        };
+        Stored::of(&json, revision, pieces)
+    }
+
+    fn of(json: &Bytes, revision: u64, pieces: Pieces) -> Result<Stored, serde_json::Error> {
+        let Head { metadata: meta } = serde_json::from_slice(json)?;
         let labels = meta.labels.map_or("", RawValue::get);
         let mut digest = DefaultHasher::new();
         (labels, meta.annotations.map(RawValue::get), meta.finalizers.map(RawValue::get)).hash(&mut digest);
@@ -70,10 +92,10 @@ impl Stored {
             deleting: meta.deletion_timestamp.is_some(),
             texts: Texts::default(),
             apart: None,
-            json: Pieces::of(&json),
+            json: pieces,
         };
-        stored.place(UID, &json, &meta.uid.0);
-        stored.place(LABELS, &json, labels);
+        stored.place(UID, json, &meta.uid.0);
+        stored.place(LABELS, json, labels);
         Ok(stored)
     }
 
@@ -128,19 +150,20 @@ impl Stored {
         self.json.whole()
     }
 
-    /// The JSON from a place on, in two pieces of which the second may be empty.
-    pub fn json_from(&self, from: usize) -> [&[u8]; 2] {
-        let [head, tail] = self.json.both();
-        match from.checked_sub(head.len()) {
-            None => [&head[from..], tail],
-            Some(from) => [tail.get(from..).unwrap_or_default(), &[]],
-        }
+    /// The JSON from a place on, in pieces of which some may be empty.
+    pub fn json_from(&self, from: usize) -> [&[u8]; 3] {
+        let mut before = from;
+        self.json.all().map(|piece| {
+            let here = before.min(piece.len());
+            before -= here;
+            &piece[here..]
+        })
     }
 
     /// Where `metadata` begins in the JSON: behind `kind` and `apiVersion`.
     pub fn metadata_from(&self) -> Option<usize> {
         let before: Vec<u8> =
-            self.json.both().into_iter().flatten().take(MOST_BEFORE_METADATA).copied().collect();
+            self.json.all().into_iter().flatten().take(MOST_BEFORE_METADATA).copied().collect();
         find(&before, METADATA)
     }
 
@@ -151,11 +174,12 @@ impl Stored {
 
     /// Whether the JSON begins with `head`.
     pub fn starts_with(&self, head: &[u8]) -> bool {
-        let [first, second] = self.json.both();
-        match head.split_at_checked(first.len()) {
-            None => first.starts_with(head),
-            Some((begin, rest)) => first == begin && second.starts_with(rest),
-        }
+        let mut left = head;
+        self.json.all().into_iter().all(|piece| {
+            let (here, rest) = left.split_at(left.len().min(piece.len()));
+            left = rest;
+            piece.starts_with(here)
+        }) && left.is_empty()
     }
 
     /// The object parsed. The cache only ever holds JSON that parsed once.
@@ -176,9 +200,9 @@ impl<'de> Visitor<'de> for Label<'_> {
 
     fn visit_map<M: MapAccess<'de>>(self, mut labels: M) -> Result<Self::Value, M::Error> {
         let mut found = None;
-        while let Some(Said(key)) = labels.next_key()? {
+        while let Some(Text(key)) = labels.next_key()? {
             if key == self.0 {
-                found = Some(labels.next_value::<Said<'_>>()?.0);
+                found = Some(labels.next_value::<Text<'_>>()?.0);
             } else {
                 labels.next_value::<IgnoredAny>()?;
             }
@@ -201,7 +225,7 @@ struct Meta<'a> {
     #[serde(default)]
     name: String,
     #[serde(default, borrow)]
-    uid: Said<'a>,
+    uid: Text<'a>,
     #[serde(default)]
     generation: i64,
     #[serde(default, borrow)]
@@ -217,8 +241,14 @@ struct Meta<'a> {
 }
 
 /// A text, borrowed from the JSON where nothing in it is escaped.
-#[derive(Default, Deserialize)]
-struct Said<'a>(#[serde(borrow)] Cow<'a, str>);
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl AsRef<str> for Text<'_> {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
 
 const METADATA: &[u8] = b"\"metadata\":{";
 /// A kind and a group have 63 and 253 characters at most.
