@@ -7,11 +7,17 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use super::{Engine, Target, WorkReason};
+use super::Engine;
 use crate::ledger::LedgerError;
 use crate::member::ObjectId;
+use crate::reconcile::targets::Target;
+use crate::reconcile::todo::WorkReason;
 use crate::reconcile::{apply, body, catch_panics, manifests, order};
 use crate::session::Phase;
+
+/// Who is named as the cause when an object had to be created again. The watch selects by our label, so that an object whose label was removed looks
+/// like one that was deleted.
+pub(super) const REMOVED: &str = "somebody who removed it, or took our label off";
 
 impl Engine {
     /// Something but the status changed: is it still what the ledger says?

@@ -7,8 +7,9 @@ use karmada_api::strings::events;
 use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
+use super::drift::REMOVED;
 use super::quarantine::{self, CRASHES};
-use super::{Ending, Engine, Finished, REMOVED};
+use super::{Ending, Engine, Finished};
 use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::outbox::WorkReport;

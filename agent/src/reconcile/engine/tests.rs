@@ -21,12 +21,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use self::departures::delete;
+use super::quarantine::CRASHES;
 use super::*;
 use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
 use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
-use crate::session::Change;
+use crate::reconcile::catch_panics;
+use crate::session::{Change, Phase};
 use crate::shared::LinkView;
 
 struct Rig {
