@@ -5,6 +5,8 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures::stream;
+use karmada_proto::body::Assembly;
+use karmada_proto::cadence::Cadence;
 use karmada_proto::v1::{Upsert, Welcome, hub_frame};
 use karmada_proto::{body, frame};
 use proptest::prelude::*;
