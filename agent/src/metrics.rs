@@ -37,78 +37,72 @@ fn sample(
 
 /// The text of `/metrics` for the cluster of this name. Pure but for the process's own numbers.
 fn text(shared: &Shared, cluster: &str) -> String {
+    let mut out = String::new();
+    gauges(&mut out, shared, cluster);
+    counters(&mut out, shared);
+    process(&mut out);
+    out
+}
+
+/// How things stand now.
+fn gauges(out: &mut String, shared: &Shared, cluster: &str) {
     let counts = &shared.counts;
     let gauge = |value: &AtomicI64| value.load(Ordering::Relaxed);
-    let counter = |value: &AtomicU64| value.load(Ordering::Relaxed);
     let connected = i64::from(matches!(*shared.link.borrow(), LinkView::Connected { .. }));
     let member = format!("{{member_cluster={cluster:?}}}");
-    let mut out = String::new();
-    let gauges = [
+    let all = [
         (
             "cluster_ready_state",
             "State of the cluster (1 if ready, 0 otherwise).",
-            &member,
+            &*member,
             gauge(&counts.ready),
         ),
-        ("cluster_node_number", "Number of nodes in the cluster.", &member, gauge(&counts.nodes)),
+        ("cluster_node_number", "Number of nodes in the cluster.", &*member, gauge(&counts.nodes)),
         (
             "cluster_ready_node_number",
             "Number of ready nodes in the cluster.",
-            &member,
+            &*member,
             gauge(&counts.ready_nodes),
         ),
-        (
-            "workqueue_depth",
-            "Current depth of workqueue.",
-            &"{name=\"work\"}".to_owned(),
-            gauge(&counts.pending),
-        ),
-        ("karmada_agent_connected", "Whether the hub has welcomed the agent.", &String::new(), connected),
+        ("workqueue_depth", "Current depth of workqueue.", "{name=\"work\"}", gauge(&counts.pending)),
+        ("karmada_agent_connected", "Whether the hub has welcomed the agent.", "", connected),
         (
             "karmada_agent_ledger_durable",
             "Whether what the hub sent is on disk (0: in memory alone).",
-            &String::new(),
+            "",
             i64::from(shared.ledger.is_durable()),
         ),
         (
             "karmada_agent_quarantined_works",
             "Works that are left alone because they crashed the agent.",
-            &String::new(),
+            "",
             gauge(&counts.quarantined),
         ),
         (
             "karmada_agent_certificate_expiration_timestamp_seconds",
             "When the agent's certificate ends, in seconds since 1970 (0: there is none yet).",
-            &String::new(),
+            "",
             gauge(&counts.certificate_ends),
         ),
     ];
-    for (name, help, labels, value) in gauges {
-        sample(&mut out, name, "gauge", help, labels, value);
+    for (name, help, labels, value) in all {
+        sample(out, name, "gauge", help, labels, value);
     }
+}
+
+/// What happened since the agent started.
+fn counters(out: &mut String, shared: &Shared) {
+    let counts = &shared.counts;
+    let counter = |value: &AtomicU64| value.load(Ordering::Relaxed);
     let name = "karmada_agent_works_applied_total";
     let _ = writeln!(out, "# HELP {name} Applications of Works by result.\n# TYPE {name} counter");
     for (result, value) in [("success", counter(&counts.applied)), ("error", counter(&counts.failed))] {
         let _ = writeln!(out, "{name}{{result={result:?}}} {value}");
     }
-    sample(
-        &mut out,
-        "karmada_agent_works_removed_total",
-        "counter",
-        "Works removed from the member.",
-        "",
-        counter(&counts.removed),
-    );
-    sample(
-        &mut out,
-        "karmada_agent_drifted_objects_total",
-        "counter",
-        "Objects found to be other than the hub says.",
-        "",
-        counter(&counts.drifted),
-    );
-    process(&mut out);
-    out
+    let removed = ("karmada_agent_works_removed_total", "Works removed from the member.");
+    sample(out, removed.0, "counter", removed.1, "", counter(&counts.removed));
+    let drifted = ("karmada_agent_drifted_objects_total", "Objects found to be other than the hub says.");
+    sample(out, drifted.0, "counter", drifted.1, "", counter(&counts.drifted));
 }
 
 /// The process's own numbers, as every exporter names them; what cannot be read is left out.

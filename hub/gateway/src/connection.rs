@@ -121,24 +121,12 @@ where
     let resume = resume.filter(|_| holds_deletes.is_none());
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
-    // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
+    // What was decided before all that was waited for may hold no more: asked again, before another session is replaced.
     authorized(gateway, peer, &cluster).await?;
     let (hub_clock_ms, now) = (gateway.wall_ms(), gateway.now());
     let handle = Arc::new(SessionHandle::new(&cluster, session_seq, &hello.boot_id, peer));
     let way = Way { transport: caller.transport, address: caller.from, epoch };
-    if !gateway.fleet.enter(&handle, &hello, way) {
-        return Err(session_admission::busy("a newer session of this cluster is there".into()));
-    }
-    // ... and once it can be found: who is shut out from now on is closed there.
-    if let Err(close) = authorized(gateway, peer, &cluster).await {
-        gateway.fleet.leave(&handle);
-        return Err(close);
-    }
-    // A new epoch that began meanwhile called those that it found: this one was not there yet.
-    if gateway.ports.sessions.position().await.map_err(busy)?.epoch != epoch {
-        gateway.fleet.leave(&handle);
-        return Err(session_admission::busy("the hub entered a new epoch".into()));
-    }
+    enter(gateway, peer, &handle, &hello, way).await?;
     let opening = Opening {
         protocol,
         session_seq,
@@ -171,6 +159,32 @@ where
 /// How long the certificate is still valid.
 fn life_left(peer: &PeerIdentity, now_ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(peer.not_after.as_millisecond() - now_ms).unwrap_or(0))
+}
+
+/// Has the session found as its cluster's from now on, in place of the one before.
+async fn enter(
+    gateway: &Gateway,
+    peer: &PeerIdentity,
+    handle: &Arc<SessionHandle>,
+    hello: &Hello,
+    way: Way,
+) -> Result<(), Close> {
+    let epoch = way.epoch;
+    if !gateway.fleet.enter(handle, hello, way) {
+        return Err(session_admission::busy("a newer session of this cluster is there".into()));
+    }
+    // Asked once more when it can be found: who is shut out from now on is closed there.
+    if let Err(close) = authorized(gateway, peer, &handle.cluster).await {
+        gateway.fleet.leave(handle);
+        return Err(close);
+    }
+    let position = gateway.ports.sessions.position().await;
+    // A new epoch that began meanwhile called those that it found: this one was not there yet.
+    if position.map_err(|error| session_admission::busy(error.message))?.epoch != epoch {
+        gateway.fleet.leave(handle);
+        return Err(session_admission::busy("the hub entered a new epoch".into()));
+    }
+    Ok(())
 }
 
 /// Whether `peer` still speaks for `cluster`.

@@ -21,6 +21,13 @@ use crate::reconcile::todo::{WorkReason, removal_class};
 use crate::reconcile::{body, order, outcome, pace};
 use crate::session::Phase;
 
+/// What is said of a Work of so many manifests of which these failed; `None` where none did.
+fn failure_message(failed: &[String], all: usize) -> Option<String> {
+    let applied = all - failed.len();
+    (!failed.is_empty())
+        .then(|| format!("Failed to apply all manifests ({applied}/{all}): {}", failed.join("; ")))
+}
+
 impl Engine {
     pub(super) fn finished(
         &mut self,
@@ -97,14 +104,7 @@ impl Engine {
                 Err(failure) => failed.push(failure.to_string()),
             }
         }
-        let message = (!failed.is_empty()).then(|| {
-            format!(
-                "Failed to apply all manifests ({}/{}): {}",
-                results.len() - failed.len(),
-                results.len(),
-                failed.join("; ")
-            )
-        });
+        let message = failure_message(&failed, results.len());
         if message.is_some() {
             let due = paused.max(self.now() + self.waits.failed(key));
             self.todo.again(key, class, due);
