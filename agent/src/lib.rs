@@ -333,6 +333,21 @@ fn link_parts(
     }
 }
 
+/// Stops all where the member is found to be another than the one that was joined, by this uid.
+async fn found_elsewhere(
+    proven: &ProvenMember,
+    joined_for: String,
+    stop: &CancellationToken,
+) -> Option<AgentError> {
+    let found = tokio::select! {
+        biased;
+        () = stop.cancelled() => return None,
+        found = proven.watch_identity() => found,
+    };
+    stop.cancel();
+    Some(AgentError::OtherMember(joined_for, found))
+}
+
 /// Works under one name: until `stop`, an error, or another name.
 async fn work(
     config: Config,
@@ -352,15 +367,7 @@ async fn work(
         Parts { identity_store: parts.identity_store.over(proven.clone()), member: proven.clone(), ..parts };
     let (joined_for, stopped) = (identity.cluster_uid.clone(), stop);
     let stop = stopped.child_token();
-    let elsewhere = async {
-        let found = tokio::select! {
-            biased;
-            () = stop.cancelled() => return None,
-            found = proven.watch_identity() => found,
-        };
-        stop.cancel();
-        Some(AgentError::OtherMember(joined_for, found))
-    };
+    let elsewhere = found_elsewhere(&proven, joined_for, &stop);
     let backup = LedgerBackup::of(&parts.identity_store);
     let ledger = open_ledger(&config, backup.as_ref()).await?;
     let cluster = identity.cluster_name.clone();

@@ -283,13 +283,9 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             () = lapse => return,
             () = leaves(&place) => {
                 serving.as_mut().graceful_shutdown();
-                // What was asked in that very moment is answered; who does not take the farewell is cut.
-                loop {
-                    match tokio::time::timeout(place.port().farewell, &mut serving).await {
-                        Ok(ended) => break ended,
-                        Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => return,
-                        Err(_) => {}
-                    }
+                match takes_farewell(&mut serving, &place).await {
+                    Some(ended) => ended,
+                    None => return,
                 }
             }
         }
@@ -299,6 +295,19 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     }
     if let Some(held) = held {
         Box::pin(taken_over(*held, place, stop)).await;
+    }
+}
+
+/// What was asked in that very moment is answered; who does not take the farewell is to be cut.
+async fn takes_farewell<F: Future + Unpin>(serving: &mut F, place: &ConnectionPermit) -> Option<F::Output> {
+    loop {
+        match tokio::time::timeout(place.port().farewell, &mut *serving).await {
+            Ok(ended) => return Some(ended),
+            Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => {
+                return None;
+            }
+            Err(_) => {}
+        }
     }
 }
 
