@@ -25,7 +25,7 @@ use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::safe_deletes::{Removal, SafeDeletes};
 use crate::shared::{Put, Shared};
-use crate::typed::Turn;
+use crate::typed::Transition;
 use crate::works_index::binding_id;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
@@ -50,9 +50,9 @@ pub struct Binding {
 fn waiting_for_confirmation(
     bindings: &BindingsIndex,
     safe_deletes: &SafeDeletes,
-    turn: &Turn<Cluster>,
+    transition: &Transition<Cluster>,
 ) -> Vec<Key> {
-    safe_deletes.to_judge_again(turn).iter().filter_map(|work| bindings.of_work(work)).collect()
+    safe_deletes.to_judge_again(transition).iter().filter_map(|work| bindings.of_work(work)).collect()
 }
 
 /// Whether it is decided of a Work that nobody wants whether it goes.
@@ -86,20 +86,22 @@ impl Binding {
         });
         sources.push(works.but_status());
         let bindings = shared.bindings.clone();
-        sources.push(shared.overrides.wakes(move |turn| {
-            let same = turn.before.as_ref().map(|policy| &policy.spec)
-                == turn.now.as_ref().map(|policy| &policy.spec);
-            if same { Vec::new() } else { bindings.to_render(turn) }
+        sources.push(shared.overrides.wakes(move |transition| {
+            let same = transition.before.as_ref().map(|policy| &policy.spec)
+                == transition.now.as_ref().map(|policy| &policy.spec);
+            if same { Vec::new() } else { bindings.to_render(transition) }
         }));
         sources.push(shared.interpretations(|key, _| Some(key)));
         let bindings = shared.bindings.clone();
-        sources.push(shared.clusters.wakes(move |turn| {
-            let comes = turn.before.is_none() && turn.now.is_some();
-            if comes { bindings.naming(&turn.key.name) } else { Vec::new() }
+        sources.push(shared.clusters.wakes(move |transition| {
+            let comes = transition.before.is_none() && transition.now.is_some();
+            if comes { bindings.naming(&transition.key.name) } else { Vec::new() }
         }));
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
         sources.push(
-            shared.clusters.wakes(move |turn| waiting_for_confirmation(&bindings, &safe_deletes, turn)),
+            shared
+                .clusters
+                .wakes(move |transition| waiting_for_confirmation(&bindings, &safe_deletes, transition)),
         );
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
         sources.push(shared.safe_deletes.policies.wakes(move |_| {

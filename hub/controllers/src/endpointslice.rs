@@ -51,9 +51,9 @@ fn renamed_by(works: &OwnedWorksIndex, cluster: &str) -> Vec<Key> {
 /// Wakes those whose EndpointSlices are called otherwise as a cluster came or went.
 fn clusters(shared: &Shared) -> Source<Key> {
     let works = shared.export_works.clone();
-    shared.clusters.wakes(move |turn| match turn.before.is_some() == turn.now.is_some() {
+    shared.clusters.wakes(move |transition| match transition.before.is_some() == transition.now.is_some() {
         true => Vec::new(),
-        false => renamed_by(&works, &turn.key.name),
+        false => renamed_by(&works, &transition.key.name),
     })
 }
 

@@ -19,7 +19,7 @@ use crate::owned_works_index::quota_of;
 use crate::port::{Api, ApiError, Change, Key};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::{Put, Shared};
-use crate::typed::Turn;
+use crate::typed::Transition;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -30,11 +30,11 @@ pub struct FederatedResourceQuotaSync {
 }
 
 /// Whether a cluster came, is leaving, or went.
-fn comes_or_goes(turn: &Turn<Cluster>) -> bool {
+fn comes_or_goes(transition: &Transition<Cluster>) -> bool {
     let state = |cluster: &Option<Arc<Cluster>>| {
         cluster.as_ref().map(|cluster| (cluster.metadata.uid.clone(), cluster.deleting()))
     };
-    state(&turn.before) != state(&turn.now)
+    state(&transition.before) != state(&transition.now)
 }
 
 /// What events of a quota are about.
@@ -63,12 +63,12 @@ impl FederatedResourceQuotaSync {
             quota_of(work).into_iter().collect()
         });
         let quotas = shared.quotas.clone();
-        let clusters = shared.clusters.wakes(move |turn| {
-            if !comes_or_goes(turn) {
+        let clusters = shared.clusters.wakes(move |transition| {
+            if !comes_or_goes(transition) {
                 return Vec::new();
             }
             let means = |quota: &FederatedResourceQuota| {
-                quota.spec.static_assignments.iter().any(|one| one.cluster_name == *turn.key.name)
+                quota.spec.static_assignments.iter().any(|one| one.cluster_name == *transition.key.name)
             };
             quotas.everywhere().into_iter().filter(|(_, quota)| means(quota)).map(|(key, _)| key).collect()
         });

@@ -27,7 +27,7 @@ use crate::owned_works_index::service_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::shared::Shared;
-use crate::typed::{Turn, Typed};
+use crate::typed::{Transition, Typed};
 
 /// How long to wait for what goes or comes without telling.
 const WAIT: Duration = Duration::from_secs(1);
@@ -67,13 +67,14 @@ fn may_rename(service: &MultiClusterService, cluster: &str) -> bool {
 }
 
 /// The MultiClusterServices that are to look at a cluster which came, went, or takes part otherwise now.
-fn woken_by(services: &Typed<MultiClusterService>, turn: &Turn<Cluster>) -> Vec<Key> {
-    if !matters(standing(&turn.before), standing(&turn.now)) {
+fn woken_by(services: &Typed<MultiClusterService>, transition: &Transition<Cluster>) -> Vec<Key> {
+    if !matters(standing(&transition.before), standing(&transition.now)) {
         return Vec::new();
     }
-    let comes_or_goes = turn.before.is_some() != turn.now.is_some();
+    let comes_or_goes = transition.before.is_some() != transition.now.is_some();
     let concerns = |service: &MultiClusterService| {
-        may_mean(service, &turn.key.name) || (comes_or_goes && may_rename(service, &turn.key.name))
+        may_mean(service, &transition.key.name)
+            || (comes_or_goes && may_rename(service, &transition.key.name))
     };
     let all = services.everywhere().into_iter();
     all.filter(|(_, service)| concerns(service)).map(|(key, _)| key).collect()
@@ -82,7 +83,7 @@ fn woken_by(services: &Typed<MultiClusterService>, turn: &Turn<Cluster>) -> Vec<
 /// Wakes the MultiClusterServices that a cluster concerns.
 pub(crate) fn clusters(shared: &Shared) -> Source<Key> {
     let services = shared.multi_cluster_services.clone();
-    shared.clusters.wakes(move |turn| woken_by(&services, turn))
+    shared.clusters.wakes(move |transition| woken_by(&services, transition))
 }
 
 /// Wakes the MultiClusterService of a Service that came, changed or went.

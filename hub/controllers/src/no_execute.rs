@@ -55,10 +55,11 @@ impl NoExecuteTaints {
         let mut sources: Vec<Source<Key>> =
             kinds.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let bindings = shared.bindings.clone();
-        sources.push(shared.clusters.wakes(move |turn| {
+        sources.push(shared.clusters.wakes(move |transition| {
             let of = |state: &Option<Arc<Cluster>>| state.as_ref().map(|cluster| evicting(cluster));
-            let (before, now) = (of(&turn.before).unwrap_or_default(), of(&turn.now).unwrap_or_default());
-            if before == now { Vec::new() } else { bindings.naming(&turn.key.name) }
+            let (before, now) =
+                (of(&transition.before).unwrap_or_default(), of(&transition.now).unwrap_or_default());
+            if before == now { Vec::new() } else { bindings.naming(&transition.key.name) }
         }));
         sources
     }

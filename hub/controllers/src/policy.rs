@@ -40,7 +40,7 @@ impl Policy {
             })
         };
         vec![
-            shared.policies.wakes(|turn| vec![turn.key.clone()]),
+            shared.policies.wakes(|transition| vec![transition.key.clone()]),
             leaving("PropagationPolicy"),
             leaving("ClusterPropagationPolicy"),
         ]

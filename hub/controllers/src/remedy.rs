@@ -27,10 +27,10 @@ impl Remedies {
     /// What wakes this controller: a Cluster whose labels, spec or conditions changed; a Remedy, for the clusters that it means or meant.
     pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
         let known = shared.clusters.clone();
-        let remedies = shared.remedies.wakes(move |turn| {
+        let remedies = shared.remedies.wakes(move |transition| {
             let clusters = known.all("");
             let meant =
-                clusters.iter().filter(|cluster| turn.states().any(|one| remedy::means(one, cluster)));
+                clusters.iter().filter(|cluster| transition.states().any(|one| remedy::means(one, cluster)));
             meant.map(|cluster| Key { namespace: "".into(), name: cluster.name().into() }).collect()
         });
         vec![shared.clusters.wakes(changed_in_conditions), remedies]

@@ -73,21 +73,21 @@ impl Scheduler {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let scheduler = self.clone();
-        sources.push(self.shared.clusters.wakes(move |turn| {
-            if let (Some(before), Some(now)) = (&turn.before, &turn.now)
+        sources.push(self.shared.clusters.wakes(move |transition| {
+            if let (Some(before), Some(now)) = (&transition.before, &transition.now)
                 && !cluster_changes::matters_to_placement(before, now)
             {
                 return Vec::new();
             }
-            let mut keys = scheduler.shared.bindings.to_schedule(turn);
+            let mut keys = scheduler.shared.bindings.to_schedule(transition);
             keys.extend(scheduler.unplaced.lock().iter().cloned());
             keys.into_iter().collect()
         }));
         if self.shared.gates.enabled(Gate::FederatedQuotaEnforcement) {
             let scheduler = self.clone();
-            sources.push(self.shared.quotas.wakes(move |turn| {
+            sources.push(self.shared.quotas.wakes(move |transition| {
                 let unplaced = scheduler.unplaced.lock();
-                unplaced.iter().filter(|key| key.namespace == turn.key.namespace).cloned().collect()
+                unplaced.iter().filter(|key| key.namespace == transition.key.namespace).cloned().collect()
             }));
         }
         if self.reservations.are_kept() {

@@ -121,7 +121,7 @@ impl Shared {
         let customized = Arc::new(Customizations::new(clock.clone()));
         let customizations: Arc<Typed<Customization>> = Arc::default();
         let observed = customized.clone();
-        customizations.listen(move |turn| observed.observe(turn));
+        customizations.listen(move |transition| observed.observe(transition));
         let enablements = Enablements::default();
         let share = move |cluster: &mut Cluster| enablements.share(&mut cluster.status.api_enablements);
         let clusters = Arc::new(Typed::compacted(share));
@@ -210,8 +210,12 @@ impl Shared {
         wake: impl Fn(Key, ObjectReference) -> Option<K> + Send + Sync + 'static,
     ) -> Source<K> {
         let bindings = self.bindings.clone();
-        self.customizations.wakes(move |turn| {
-            let meant = if customizations::concerns(turn) { bindings.to_interpret(turn) } else { Vec::new() };
+        self.customizations.wakes(move |transition| {
+            let meant = if customizations::concerns(transition) {
+                bindings.to_interpret(transition)
+            } else {
+                Vec::new()
+            };
             meant.into_iter().filter_map(|(key, template)| wake(key, template)).collect()
         })
     }
