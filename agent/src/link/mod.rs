@@ -184,7 +184,7 @@ async fn one_session(
         () = stop.cancelled() => return Ok(lost("stopped".into())),
         opening = opening::open(link, carried, &endpoint) => opening?,
     };
-    let OpenedSession { mut session, frames, inbound, pulse, hub } = match opening {
+    let OpenedSession { mut session, frames, inbound, last_read, hub } = match opening {
         Ok(opened) => opened,
         Err((cause, reason)) => {
             carried.refused = Some(cause);
@@ -203,7 +203,7 @@ async fn one_session(
     };
     let questions = Questions::new(asked, hub);
     let session_loop = SessionLoop::new(link, carried, &mut session, frames, relists);
-    let ended = session_loop.run((inbound, pulse, questions), stop).await?;
+    let ended = session_loop.run((inbound, last_read, questions), stop).await?;
     if session.welcomed() {
         let (cause, reason) = (ended.code.into(), ended.reason.clone());
         link.shared.link.send_replace(LinkView::away(cause, reason));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::quoted;
 use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply};
 use tokio::sync::mpsc;
@@ -65,14 +65,14 @@ impl<'a> SessionLoop<'a> {
     /// Runs the session until it ends.
     pub(super) async fn run(
         mut self,
-        (mut inbound, pulse, mut questions): (Inbound, Pulse, Questions),
+        (mut inbound, last_read, mut questions): (Inbound, LastRead, Questions),
         stop: &CancellationToken,
     ) -> Result<Ended, LedgerError> {
         let shared = self.link.shared.clone();
         let started = self.carried.started;
         let mut health = shared.ledger.health();
         loop {
-            self.session.heard_bytes(pulse.last());
+            self.session.heard_bytes(last_read.at());
             self.session.tick(started.elapsed());
             commit(&shared, self.session, self.relists, started.elapsed())?;
             self.note_welcome();

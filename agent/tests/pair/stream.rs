@@ -27,7 +27,7 @@ use karmada_gateway::ports::*;
 use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
 use karmada_interpreter::Native;
 use karmada_proto::frame;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{Credit, Hello, Ping, agent_frame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -400,7 +400,7 @@ async fn frames(
 ) {
     let (reads, writes) = tokio::io::split(stream);
     let limits = karmada_bare::Limits { first: 64 << 10, then: karmada_proto::MESSAGE_LIMIT };
-    let caller = Caller { peer, from: None, pulse: Pulse::default(), transport: "bare" };
+    let caller = Caller { peer, from: None, last_read: LastRead::default(), transport: "bare" };
     let _ = carry(gateway, caller, Incoming::new(reads, limits), Outgoing::new(writes)).await;
 }
 

@@ -11,7 +11,7 @@ use futures::future::Either;
 use futures::{Sink, Stream, StreamExt, stream};
 use karmada_certs::PeerIdentity;
 use karmada_proto::digest::Content;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{
     AgentFrame, Close, CloseCode, Hello, HubFrame, RetryClass, Seen, agent_frame, hub_frame,
 };
@@ -34,7 +34,7 @@ pub struct Caller {
     /// The connection's other end, where it is known.
     pub from: Option<IpAddr>,
     /// When the connection last brought a byte, on the gateway's clock; never, where the transport does not tell.
-    pub pulse: Pulse,
+    pub last_read: LastRead,
     /// What carries the frames, for display.
     pub transport: &'static str,
 }
@@ -147,7 +147,7 @@ where
     let session = Session::open(hello, &opening, &gateway.options, now);
     let session = session.until(ends).packs_with(gateway.encodings.clone());
     let stream = SessionStream::new(gateway.clone(), handle, session, inbound, feed);
-    let mut stream = stream.heard_by(caller.pulse.clone());
+    let mut stream = stream.with_last_read(caller.last_read.clone());
     stream.let_go(now);
     stream.tells_documents(now);
     if told.is_some_and(|told| !gateway.ports.statuses.says(&cluster, &told)) {

@@ -262,7 +262,7 @@ impl Gateway {
         self.refusals.lock().line(self.now())
     }
 
-    /// Monotonic time, on the clock that a connection's bytes are timed by (`karmada_proto::pulse::Pulse`).
+    /// Monotonic time, on the clock that a connection's bytes are timed by (`karmada_proto::last_read::LastRead`).
     pub fn now(&self) -> Duration {
         self.fleet.sources().elapsed()
     }

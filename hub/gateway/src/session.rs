@@ -100,7 +100,7 @@ pub struct Session {
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
-    purse: SendCredit,
+    send_credit: SendCredit,
     credit: CreditWindow,
     refused: u64,
     inbox: Inbox,
@@ -152,8 +152,8 @@ impl Session {
     /// Opens a session for `hello` and queues the welcome.
     pub fn open(hello: v1::Hello, opening: &Opening, options: &Options, now: Duration) -> Self {
         let credit = CreditWindow::new(options.status_window);
-        let mut purse = SendCredit::default();
-        purse.add(&hello.credit.unwrap_or_default());
+        let mut send_credit = SendCredit::default();
+        send_credit.add(&hello.credit.unwrap_or_default());
         let welcome = v1::Welcome {
             protocol: opening.protocol,
             session_seq: opening.session_seq,
@@ -177,7 +177,7 @@ impl Session {
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::Stands(false)].into(),
-            purse,
+            send_credit,
             credit,
             refused: 0,
             inbox: Inbox::default(),
@@ -325,7 +325,7 @@ impl Session {
         {
             return Some(frame);
         }
-        let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
+        let frame = self.dispatch.next_frame(&mut self.send_credit, &mut self.inbox);
         if let Some((batch, held)) = self.dispatch.take_held() {
             self.effects.push_back(Effect::DeletesHeld(batch, held));
         }

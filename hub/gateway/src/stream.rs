@@ -15,7 +15,7 @@ use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
 use karmada_certs::{CertificateRequest, PeerIdentity};
 use karmada_proto::digest::{Buckets, Content, Root, Seed};
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, Table, agent_frame};
 use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
@@ -81,7 +81,7 @@ pub(crate) struct SessionStream<I> {
     renewal: Option<BoxFuture<'static, RenewReply>>,
     timer: Pin<Box<Sleep>>,
     /// When the connection last brought a byte.
-    pulse: Pulse,
+    last_read: LastRead,
     /// The root of the statuses as the hub had them, and their version then.
     statuses: Option<(u64, Root)>,
     over: bool,
@@ -112,15 +112,15 @@ where
             unpacked: 0,
             renewal: None,
             timer,
-            pulse: Pulse::default(),
+            last_read: LastRead::default(),
             statuses: None,
             over: false,
         }
     }
 
     /// The same over a connection that tells when it brings bytes, on the gateway's clock.
-    pub(crate) fn heard_by(mut self, pulse: Pulse) -> Self {
-        self.pulse = pulse;
+    pub(crate) fn with_last_read(mut self, last_read: LastRead) -> Self {
+        self.last_read = last_read;
         self
     }
 
@@ -160,7 +160,7 @@ where
             self.session.renewed(reply);
             progress = true;
         }
-        self.session.heard_bytes(self.pulse.last());
+        self.session.heard_bytes(self.last_read.at());
         self.session.tick(now);
         progress
     }

@@ -45,7 +45,7 @@ impl Session {
                 self.line.answered(pong.seq);
                 self.intake.lazily(pong.cursor);
             }
-            B::Credit(credit) => self.purse.add(&credit),
+            B::Credit(credit) => self.send_credit.add(&credit),
             B::Unsupported(_) => {}
             B::Renewed(reply) => self.renewal_answered(reply),
             B::Resync(again) => self.asked_again(again),
@@ -104,7 +104,7 @@ impl Session {
         // A hub that does not compare is told everything in each session.
         self.resync.statuses |= !self.compares;
         self.is_to_trust(welcome.trust_bundle_revision);
-        self.purse.add(&welcome.credit.unwrap_or_default());
+        self.send_credit.add(&welcome.credit.unwrap_or_default());
         self.retry_hint = asked_for(welcome.retry_hint_ms);
         self.line
             .cadence

@@ -40,7 +40,7 @@ impl Session {
         if let Some(keys) = self.intake.take_orphans() {
             outbox.orphans(keys);
         }
-        if self.purse.room() == 0 {
+        if self.send_credit.room() == 0 {
             return None;
         }
         if let Some(body) = outbox.next_prompt() {
@@ -49,17 +49,17 @@ impl Session {
                 agent_frame::Body::Orphans(orphans) => self.intake.found(&orphans.keys),
                 _ => {}
             }
-            self.purse.spend(credit::cost(&body));
+            self.send_credit.spend(credit::cost(&body));
             return Some(body);
         }
         let (body, cost) = outbox.next_report(self.packing, now)?;
-        self.purse.spend(cost);
+        self.send_credit.spend(cost);
         Some(body)
     }
 
     /// Whether the hub takes a report now. Where it does not, none is due before it grants more.
     pub fn takes_reports(&self) -> bool {
-        self.welcomed && self.ended.is_none() && self.purse.room() > 0
+        self.welcomed && self.ended.is_none() && self.send_credit.room() > 0
     }
 
     /// A ping tells what is held, where nothing is on its way that would change it.

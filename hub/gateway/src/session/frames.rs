@@ -66,7 +66,7 @@ impl Session {
             B::WorkStatus(status) => self.work_status(status),
             B::ClusterStatus(status) => self.cluster_status(status),
             B::Event(event) => self.inbox.put(Report::Notice(notice(event))),
-            B::Credit(credit) => self.purse.add(&credit),
+            B::Credit(credit) => self.send_credit.add(&credit),
             B::Unsupported(_) => {}
             B::Want(want) => {
                 self.is_to_relist |= !self.dispatch.want(&want);

@@ -253,8 +253,12 @@ impl Rig {
         let mut hello = hello(cluster);
         change(&mut hello);
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello)))).unwrap();
-        let caller =
-            Caller { peer: self.peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+        let caller = Caller {
+            peer: self.peer.clone(),
+            from: None,
+            last_read: LastRead::default(),
+            transport: "memory",
+        };
         let opened = open(&self.gateway, &caller, inbound).await;
         opened.map(|session| (frames, session)).map_err(|close| close.code())
     }

@@ -95,7 +95,7 @@ impl Dispatch {
         &mut self,
         key: Arc<str>,
         work: Work,
-        purse: &mut SendCredit,
+        send_credit: &mut SendCredit,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
         if self.withheld.holds(&work, self.listing != Listing::Told) {
@@ -105,7 +105,7 @@ impl Dispatch {
             // The agent may have lost its ledger: it must know what to remove. Suspended, so that it does
             // not create it first.
             self.queue.put(key, Pending::Delete(work.clone()));
-            return self.start_upsert(Work { suspended: true, ..work }, true, purse, inbox);
+            return self.start_upsert(Work { suspended: true, ..work }, true, send_credit, inbox);
         }
         let marks = Some(Marks::of_tombstone(&work));
         let told = Known { uid: work.uid.clone(), hash: Bytes::new(), marks };
@@ -125,7 +125,7 @@ impl Dispatch {
             ..v1::Tombstone::default()
         };
         self.deleting.insert(key, work);
-        purse.spend(0);
+        send_credit.spend(0);
         Some(self.tombstone(tombstone))
     }
 
@@ -136,7 +136,7 @@ impl Dispatch {
         uid: &str,
         revision: u64,
         preserve: bool,
-        purse: &mut SendCredit,
+        send_credit: &mut SendCredit,
     ) -> Option<v1::HubFrame> {
         // Nobody let it go out: what the site still has of it is an orphan in its next listing.
         if self.withheld.drops(key) {
@@ -147,7 +147,7 @@ impl Dispatch {
         self.known.remove(key);
         self.deleting.remove(key);
         self.never_held.remove(key);
-        purse.spend(0);
+        send_credit.spend(0);
         Some(self.tombstone(v1::Tombstone {
             key: key.to_owned(),
             uid: uid.to_owned(),

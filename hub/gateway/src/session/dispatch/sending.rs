@@ -31,10 +31,10 @@ enum HowTold {
 }
 
 impl Dispatch {
-    /// The next frame, if there is one and `purse` pays for it. A Work that cannot be sent is reported to `inbox`.
+    /// The next frame, if there is one and `send_credit` pays for it. A Work that cannot be sent is reported to `inbox`.
     pub(in crate::session) fn next_frame(
         &mut self,
-        purse: &mut SendCredit,
+        send_credit: &mut SendCredit,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
         loop {
@@ -42,7 +42,7 @@ impl Dispatch {
                 return Some(frame::hub(body));
             }
             if self.outgoing.is_some() {
-                return self.next_chunk(purse);
+                return self.next_chunk(send_credit);
             }
             // What of the slots is to be sent, the agent has still to say.
             if matches!(self.listing, Listing::Gathering | Listing::Comparing(_)) {
@@ -51,11 +51,11 @@ impl Dispatch {
             if let Some(end) = self.snapshot_end() {
                 return Some(end);
             }
-            if purse.room() == 0 {
+            if send_credit.room() == 0 {
                 return None;
             }
             let (key, pending) = self.queue.pop()?;
-            if let Some(frame) = self.start(key, pending, purse, inbox) {
+            if let Some(frame) = self.start(key, pending, send_credit, inbox) {
                 return Some(frame);
             }
         }
@@ -66,14 +66,14 @@ impl Dispatch {
         &mut self,
         key: Arc<str>,
         pending: Pending,
-        purse: &mut SendCredit,
+        send_credit: &mut SendCredit,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
         match pending {
-            Pending::Upsert { work, resend } => self.start_upsert(work, resend, purse, inbox),
-            Pending::Delete(work) => self.start_delete(key, work, purse, inbox),
+            Pending::Upsert { work, resend } => self.start_upsert(work, resend, send_credit, inbox),
+            Pending::Delete(work) => self.start_delete(key, work, send_credit, inbox),
             Pending::Release { uid, revision, preserve } => {
-                self.start_release(&key, &uid, revision, preserve, purse)
+                self.start_release(&key, &uid, revision, preserve, send_credit)
             }
         }
     }
@@ -83,7 +83,7 @@ impl Dispatch {
         &mut self,
         work: Work,
         resend: bool,
-        purse: &mut SendCredit,
+        send_credit: &mut SendCredit,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
         let manifests = match work_body::manifests(&work.body.json()) {
@@ -108,7 +108,7 @@ impl Dispatch {
         self.known.insert(work.key.clone(), wanted);
         self.unacked.insert(work.key.clone(), Work { former: None, ..work });
         if how == HowTold::ByHash {
-            purse.spend(0);
+            send_credit.spend(0);
             frame.cursor = self.safe_cursor();
             return Some(frame::hub(hub_frame::Body::Upsert(frame)));
         }
@@ -185,14 +185,14 @@ impl Dispatch {
         }
     }
 
-    fn next_chunk(&mut self, purse: &mut SendCredit) -> Option<v1::HubFrame> {
-        let room = purse.room();
+    fn next_chunk(&mut self, send_credit: &mut SendCredit) -> Option<v1::HubFrame> {
+        let room = send_credit.room();
         if room == 0 {
             return None;
         }
         let mut outgoing = self.outgoing.take()?;
         let (mut frame, is_last) = outgoing.next_chunk(room);
-        purse.spend(frame.chunk.len() as u64);
+        send_credit.spend(frame.chunk.len() as u64);
         if is_last {
             frame.cursor = self.safe_cursor();
         } else {
