@@ -1,7 +1,7 @@
 //! One agent's session, as a state machine: no IO, no clock, no tasks.
 //!
 //! Comes in: frames of the agent ([`Session::frame`]), events of its Works ([`Session::work`]), orders of the
-//! registry ([`Session::control`]), time ([`Session::tick`]), outcomes of report writes
+//! gateway ([`Session::obey`]), time ([`Session::tick`]), outcomes of report writes
 //! ([`Session::report_done`]). Goes out, when asked for: frames ([`Session::next_frame`]), reports to write
 //! ([`Session::next_report`]), and [`Effect`]s. `now` is monotonic time since any fixed start. What Works do is in
 //! [`dispatch`], what becomes of frames in [`frames`].
@@ -47,9 +47,9 @@ const BETWEEN_LISTINGS: Duration = Duration::from_secs(30);
 /// Reports waiting beyond which the agent gets no new status credit.
 const INBOX_ROOM: usize = 128;
 
-/// What the registry wants of a session.
+/// What the gateway wants of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Control {
+pub enum SessionOrder {
     /// Ask the agent for a sign of life.
     Probe,
     /// Ask the agent to leave after this long, and close it if it has not twice that long after.
@@ -351,7 +351,7 @@ impl Session {
         self.inbox.done(report, again);
     }
 
-    // ------------------------------------------------------------------------------- time and control
+    // ------------------------------------------------------------------------------- time and orders
 
     /// The next thing for the shell to do.
     pub fn next_effect(&mut self) -> Option<Effect> {
@@ -406,38 +406,38 @@ impl Session {
     }
 
     /// Does what is ordered, unless the session is about to end.
-    pub fn control(&mut self, control: Control, now: Duration) {
+    pub fn obey(&mut self, order: SessionOrder, now: Duration) {
         if self.closing {
             return;
         }
-        match control {
-            Control::Probe => self.probe(now),
-            Control::Drain(after) => {
+        match order {
+            SessionOrder::Probe => self.probe(now),
+            SessionOrder::Drain(after) => {
                 self.leave_by = Some(now + after + after + Duration::from_secs(1));
                 self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
             }
-            Control::ConfirmDeletes(batch) => {
+            SessionOrder::ConfirmDeletes(batch) => {
                 if batch.epoch == self.epoch && self.dispatch.confirm_deletes(batch.revision) {
                     self.effects.push_back(Effect::Relist);
                 }
             }
-            Control::LetGo(decided) => {
+            SessionOrder::LetGo(decided) => {
                 decided.into_iter().for_each(|(key, preserve)| self.dispatch.let_go(&key, preserve));
             }
-            Control::AskCluster => {
+            SessionOrder::AskCluster => {
                 let again = v1::Resync { cluster: true, ..v1::Resync::default() };
                 self.out.push_back(hub_frame::Body::Resync(again));
             }
-            Control::CountBy(resource_models) => {
+            SessionOrder::CountBy(resource_models) => {
                 let otherwise = v1::Resync { resource_models, ..v1::Resync::default() };
                 self.out.push_back(hub_frame::Body::Resync(otherwise));
             }
-            Control::Trust(trust_bundle_revision) => {
+            SessionOrder::Trust(trust_bundle_revision) => {
                 let others = v1::Resync { trust_bundle_revision, ..v1::Resync::default() };
                 self.out.push_back(hub_frame::Body::Resync(others));
             }
-            Control::Tell(document) => self.documents.want(document),
-            Control::Close(close) => self.close(close),
+            SessionOrder::Tell(document) => self.documents.want(document),
+            SessionOrder::Close(close) => self.close(close),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::fleet::{Hold, Progress};
 use crate::gateway::Gateway;
 use crate::inbox::{Packed, Report};
 use crate::ports::{Occurrence, PortError, WorkEvent, WorkFeed};
-use crate::session::{Control, Effect, Session, wanted_root};
+use crate::session::{Effect, Session, SessionOrder, wanted_root};
 use crate::session_handle::SessionHandle;
 
 /// Frames and events taken in one poll before something is sent.
@@ -127,8 +127,8 @@ where
     /// Takes what has come in. True where anything had.
     fn take_in(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let mut progress = false;
-        while let Some(control) = self.handle.take_order() {
-            self.session.control(control, now);
+        while let Some(order) = self.handle.take_order() {
+            self.session.obey(order, now);
             progress = true;
         }
         while self.session.listens()
@@ -263,19 +263,19 @@ where
         let cluster = &self.handle.cluster;
         let mut decided = self.gateway.ports.statuses.orphans_decided(cluster);
         decided.retain(|(key, _)| !self.gateway.ports.works.holds(cluster, key));
-        self.session.control(Control::LetGo(decided), now);
+        self.session.obey(SessionOrder::LetGo(decided), now);
     }
 
     /// What sessions are told of documents that are there already. The session can be found by now: who changes one tells it as well.
     pub(crate) fn tells_documents(&mut self, now: Duration) {
         for document in self.gateway.documents() {
-            self.session.control(Control::Tell(document), now);
+            self.session.obey(SessionOrder::Tell(document), now);
         }
     }
 
     /// The Cluster does not say what its agent told: it is to tell that again.
     pub(crate) fn asks_for_cluster(&mut self, now: Duration) {
-        self.session.control(Control::AskCluster, now);
+        self.session.obey(SessionOrder::AskCluster, now);
     }
 
     /// Starts what the session wants done. True where anything was started.
