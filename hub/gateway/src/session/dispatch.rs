@@ -26,8 +26,8 @@ use crate::encodings::Encodings;
 use crate::ports::{Work, WorkEvent};
 use crate::queue::{Pending, Queue};
 use crate::session::comparison::Comparison;
+use crate::session::held_deletes::{DeleteHold, Holding};
 use crate::session::packing::Packs;
-use crate::session::withheld::{Holding, Withheld};
 
 /// The longest hash that is kept of a peer's.
 const HASH: usize = 64;
@@ -65,7 +65,7 @@ pub(super) struct Dispatch {
     is_anew: bool,
     /// Counts what changed of the Works.
     changes: u64,
-    withheld: Withheld,
+    held_deletes: DeleteHold,
     /// The revision of the listing that ended last.
     listed: u64,
     agent_holds_objects: bool,
@@ -98,7 +98,7 @@ impl Dispatch {
             said: VecDeque::new(),
             is_anew: true,
             changes: 0,
-            withheld: Withheld::new(holding),
+            held_deletes: DeleteHold::new(holding),
             listed: 0,
             agent_holds_objects: hello.objects > 0,
             seen: at,
@@ -195,7 +195,7 @@ impl Dispatch {
         self.unacked.retain(|key, work| {
             let is_open = work.revision > ack.cursor;
             is_open || {
-                self.withheld.acked(key);
+                self.held_deletes.acked(key);
                 false
             }
         });
