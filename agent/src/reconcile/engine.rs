@@ -42,9 +42,9 @@ use super::pace::Adaptive;
 use super::removal::Removal;
 use super::service_endpoints::{self, Asked};
 use super::targets::Targets;
-use super::todo::Todo;
 use super::unanswered::Unanswered;
 use super::watcher::Watched;
+use super::workqueue::Workqueue;
 use crate::ledger::LedgerError;
 use crate::member::{Gvk, Member, ObjectId};
 use crate::retry::Waits;
@@ -99,7 +99,7 @@ struct Engine {
     customized_by: Option<Bytes>,
     started: Instant,
     fence: Fence,
-    todo: Todo,
+    workqueue: Workqueue,
     waits: Waits,
     /// Of removals, whatever else failed of the same Work.
     removals: Waits,
@@ -207,8 +207,8 @@ impl Engine {
         endpoints: mpsc::Sender<service_endpoints::Told>,
     ) -> Engine {
         let interpreter = Arc::new(Guarded(parts.customized.clone()));
-        let mut todo = Todo::new(parts.drift_rate);
-        parts.shared.ledger.suspects().iter().for_each(|key| todo.suspect(key));
+        let mut workqueue = Workqueue::new(parts.drift_rate);
+        parts.shared.ledger.suspects().iter().for_each(|key| workqueue.suspect(key));
         Engine {
             parts,
             interpreter,
@@ -216,7 +216,7 @@ impl Engine {
             customized_by: None,
             started: Instant::now(),
             fence: Fence::default(),
-            todo,
+            workqueue,
             waits: Waits::default(),
             removals: Waits::of_removals(),
             unanswered: Unanswered::default(),
@@ -273,7 +273,7 @@ impl Engine {
     /// For who watches the agent.
     fn count(&self) {
         let counts = &self.parts.shared.counts;
-        counts.pending.store(self.todo.pending() as i64, Ordering::Relaxed);
+        counts.pending.store(self.workqueue.pending() as i64, Ordering::Relaxed);
         counts.quarantined.store(self.quarantined.len() as i64, Ordering::Relaxed);
     }
 
@@ -284,7 +284,7 @@ impl Engine {
     /// When something is to be begun, unless something happens before.
     fn due(&mut self) -> Option<Duration> {
         let now = self.now();
-        let begins = if self.fence.is_open(now) { self.todo.due(now) } else { self.fence.opens_at() };
+        let begins = if self.fence.is_open(now) { self.workqueue.due(now) } else { self.fence.opens_at() };
         begins.into_iter().chain(self.unanswered.due()).chain([self.found_due()]).min()
     }
 

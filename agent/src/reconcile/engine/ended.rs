@@ -17,7 +17,7 @@ use crate::reconcile::failure::Failure;
 use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
-use crate::reconcile::todo::{WorkReason, removal_class};
+use crate::reconcile::workqueue::{WorkReason, removal_class};
 use crate::reconcile::{body, order, outcome, pace};
 use crate::session::Phase;
 
@@ -35,7 +35,7 @@ impl Engine {
     ) -> Result<(), LedgerError> {
         // Tasks are not aborted and catch their panics.
         let Ok(Finished { key, hash, latency, kind }) = finished else { return Ok(()) };
-        self.todo.done(&key);
+        self.workqueue.done(&key);
         match kind {
             Ending::Applied { results, former } => {
                 self.applied(&key, &hash, latency, &results)?;
@@ -55,7 +55,7 @@ impl Engine {
         if entry.phase != Phase::Desired {
             tracing::error!(work = key, "removing it panicked");
             let due = self.now() + self.removals.failed(key).max(pace::after_crashes(entry.crashes, CRASHES));
-            self.todo.again(key, removal_class(3), due);
+            self.workqueue.again(key, removal_class(3), due);
         } else if quarantine::is_due(&entry) {
             self.quarantine(key, &entry);
         } else {
@@ -65,7 +65,7 @@ impl Engine {
                 self.event(key, &Some(entry), Some(failure));
             }
             let due = self.now() + self.waits.failed(key);
-            self.todo.again(key, 3, due);
+            self.workqueue.again(key, 3, due);
         }
         self.tell(key);
         Ok(())
@@ -107,12 +107,12 @@ impl Engine {
         let message = failure_message(&failed, results.len());
         if message.is_some() {
             let due = paused.max(self.now() + self.waits.failed(key));
-            self.todo.again(key, class, due);
+            self.workqueue.again(key, class, due);
         } else {
             self.waits.clear(key);
             self.recovered();
             if drifted {
-                self.todo.push(key, class, WorkReason::Drift);
+                self.workqueue.push(key, class, WorkReason::Drift);
             }
         }
         self.conclude(Outcome {
@@ -252,7 +252,7 @@ impl Engine {
         if removal.done {
             due = due.min(open.unwrap_or(due));
         }
-        self.todo.again(key, removal_class(3), paused.max(due));
+        self.workqueue.again(key, removal_class(3), paused.max(due));
         Ok(())
     }
 
@@ -274,7 +274,7 @@ impl Engine {
             tracing::warn!(work = key, %failure, untold, "removing what a newer body does not name any more");
         }
         let due = self.now() + self.removals.failed(key);
-        self.todo.again(key, removal_class(3), paused.max(due));
+        self.workqueue.again(key, removal_class(3), paused.max(due));
         Ok(())
     }
 
@@ -282,7 +282,7 @@ impl Engine {
     fn recovered(&mut self) {
         let now = self.now();
         for (key, wait) in self.removals.recovered() {
-            self.todo.sooner(&key, now + wait);
+            self.workqueue.sooner(&key, now + wait);
         }
     }
 
@@ -297,9 +297,9 @@ impl Engine {
         let now = self.now();
         let pause = failures.into_iter().filter_map(Failure::pause).max().unwrap_or_default();
         if !pause.is_zero() {
-            self.todo.pause(removals, now, now + pause);
+            self.workqueue.pause(removals, now, now + pause);
         } else if !throttled {
-            self.todo.pause_is_over(removals);
+            self.workqueue.pause_is_over(removals);
         }
         now + pause
     }

@@ -10,7 +10,7 @@ use super::quarantine::{self, CRASHES};
 use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::ObjectId;
 use crate::reconcile::failure::Failure;
-use crate::reconcile::todo::{WorkReason, removal_class};
+use crate::reconcile::workqueue::{WorkReason, removal_class};
 use crate::reconcile::{manifests, order, outcome, pace, service_endpoints};
 use crate::session::Phase;
 
@@ -73,14 +73,14 @@ impl Engine {
         let left_alone = quarantine::is_due(entry);
         let released = !left_alone && self.quarantined.remove(key);
         if entry.suspended {
-            self.todo.drop_key(key);
+            self.workqueue.drop_key(key);
         } else if left_alone {
             self.quarantine(key, entry);
         } else if !entry.is_applied() || released || !entry.former.is_empty() {
-            self.todo.push(key, class, WorkReason::New);
+            self.workqueue.push(key, class, WorkReason::New);
         } else if !known && !boot {
             // No longer suspended: nobody looked meanwhile. (At the start, the watches' lists look.)
-            self.todo.push(key, class, WorkReason::Drift);
+            self.workqueue.push(key, class, WorkReason::Drift);
         }
         self.tell(key);
     }
@@ -90,7 +90,7 @@ impl Engine {
     fn leaves(&mut self, key: &str, entry: &Entry, class: u8) {
         let wait = pace::after_crashes(entry.crashes, CRASHES);
         if wait.is_zero() {
-            return self.todo.push(key, class, WorkReason::New);
+            return self.workqueue.push(key, class, WorkReason::New);
         }
         tracing::warn!(
             work = key,
@@ -98,7 +98,7 @@ impl Engine {
             ?wait,
             "the agent ended while it removed this and nothing else: it is put off"
         );
-        self.todo.again(key, class, self.now() + wait);
+        self.workqueue.again(key, class, self.now() + wait);
     }
 
     /// Its body cannot be read: it ends at once, and what is to be removed of it is nothing.
@@ -124,7 +124,7 @@ impl Engine {
     fn forget(&mut self, key: &str) {
         self.orphans.set(key, &[]);
         self.retarget(key, &[], true);
-        self.todo.drop_key(key);
+        self.workqueue.drop_key(key);
         self.waits.clear(key);
         self.removals.clear(key);
         self.asks(key, None);
@@ -143,7 +143,7 @@ impl Engine {
             self.unlisted.remove(&id);
             let others = self.targets.of_name(&id).iter();
             for other in others.filter(|other| other.is_enforced && other.id.may_be(&id)) {
-                self.todo.push(&other.key, order::class(&id.gvk), WorkReason::Drift);
+                self.workqueue.push(&other.key, order::class(&id.gvk), WorkReason::Drift);
             }
         }
         self.end_unused_watches();

@@ -46,7 +46,7 @@ impl Engine {
         if !self.fence.is_open(now) {
             return Ok(());
         }
-        let taken = self.todo.take(now, self.limit.limit());
+        let taken = self.workqueue.take(now, self.limit.limit());
         let (mut begun, mut tasks) = (Vec::new(), Vec::new());
         for (key, _) in taken {
             let entry = self.parts.shared.ledger.entry(&key)?;
@@ -56,11 +56,11 @@ impl Engine {
                     tasks.push((key, entry));
                 }
                 (Readiness::LeftAlone, Some(entry)) => {
-                    self.todo.done(&key);
+                    self.workqueue.done(&key);
                     self.quarantine(&key, &entry);
                     self.tell(&key);
                 }
-                _ => self.todo.done(&key),
+                _ => self.workqueue.done(&key),
             }
         }
         // Written before anything is tried: what crashes us is found out at the next start.

@@ -98,7 +98,7 @@ impl Engine {
         let same_version = self.targets.of(id).filter(|target| target.id.gvk == id.gvk);
         let claims: Vec<Target> = same_version.cloned().collect();
         let mut is_worked_on = false;
-        for claim in claims.iter().filter(|claim| self.todo.is_running(&claim.key)) {
+        for claim in claims.iter().filter(|claim| self.workqueue.is_running(&claim.key)) {
             is_worked_on = true;
             self.observed.here(&claim.id, digest, object);
         }
