@@ -23,12 +23,12 @@ pub use karmada_identity::{identity, rotation};
 pub use karmada_member as member;
 pub use karmada_member::retry;
 pub use karmada_pods as pods;
+pub mod agent_state;
 pub mod clock_and_random;
 pub mod cluster_status;
 pub mod ledger_backup;
 pub mod metrics;
 pub mod reconcile;
-pub mod shared;
 pub mod state_dir;
 pub mod tunnel;
 pub mod work_statuses;
@@ -46,6 +46,7 @@ use karmada_lua::Customized;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_state::AgentState;
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore, IdentityStoreError};
@@ -57,12 +58,11 @@ use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::agent_objects::Own;
 use crate::reconcile::body::ClusterNames;
-use crate::shared::Shared;
 use crate::tunnel::Tunnels;
 use crate::tunnel::allowed::Allowed;
 
+pub use crate::agent_state::LinkView;
 pub use crate::clock_and_random::Sources;
-pub use crate::shared::LinkView;
 
 /// What a person sets.
 #[derive(Debug, Clone)]
@@ -295,7 +295,7 @@ async fn open_ledger(config: &Config, backup: Option<&LedgerBackup>) -> Result<L
 fn engine_parts(
     config: &Config,
     parts: &Parts,
-    shared: &Arc<Shared>,
+    shared: &Arc<AgentState>,
     cluster: ClusterNames,
 ) -> reconcile::engine::Parts {
     reconcile::engine::Parts {
@@ -313,7 +313,7 @@ fn engine_parts(
 fn link_parts(
     config: &Config,
     parts: &Parts,
-    shared: &Arc<Shared>,
+    shared: &Arc<AgentState>,
     identity: Identity,
     enrolment: Enrolment,
 ) -> link::Link {
@@ -372,7 +372,7 @@ async fn work(
     let ledger = open_ledger(&config, backup.as_ref()).await?;
     let cluster = identity.cluster_name.clone();
     let names = ClusterNames { before: ledger.is_of(&cluster)?, now: cluster.clone() };
-    let shared = Shared::new(ledger, parts.link.clone());
+    let shared = AgentState::new(ledger, parts.link.clone());
     let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
     let engine = engine_parts(&config, &parts, &shared, names);
     let link = link_parts(&config, &parts, &shared, identity, enrolment);

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::shared::{LinkView, Shared};
+use crate::agent_state::{AgentState, LinkView};
 
 /// Callers at once; more wait.
 const CALLERS: usize = 8;
@@ -36,7 +36,7 @@ fn sample(
 }
 
 /// The text of `/metrics` for the cluster of this name. Pure but for the process's own numbers.
-fn text(shared: &Shared, cluster: &str) -> String {
+fn text(shared: &AgentState, cluster: &str) -> String {
     let mut out = String::new();
     gauges(&mut out, shared, cluster);
     counters(&mut out, shared);
@@ -45,7 +45,7 @@ fn text(shared: &Shared, cluster: &str) -> String {
 }
 
 /// How things stand now.
-fn gauges(out: &mut String, shared: &Shared, cluster: &str) {
+fn gauges(out: &mut String, shared: &AgentState, cluster: &str) {
     let counts = &shared.counts;
     let gauge = |value: &AtomicI64| value.load(Ordering::Relaxed);
     let connected = i64::from(matches!(*shared.link.borrow(), LinkView::Connected { .. }));
@@ -91,7 +91,7 @@ fn gauges(out: &mut String, shared: &Shared, cluster: &str) {
 }
 
 /// What happened since the agent started.
-fn counters(out: &mut String, shared: &Shared) {
+fn counters(out: &mut String, shared: &AgentState) {
     let counts = &shared.counts;
     let counter = |value: &AtomicU64| value.load(Ordering::Relaxed);
     let name = "karmada_agent_works_applied_total";
@@ -137,7 +137,7 @@ fn process(out: &mut String) {
 }
 
 /// What is answered to a path: status, kind, text.
-fn answer(shared: &Shared, cluster: &str, path: &str) -> (StatusCode, &'static str, String) {
+fn answer(shared: &AgentState, cluster: &str, path: &str) -> (StatusCode, &'static str, String) {
     const PLAIN: &str = "text/plain; charset=utf-8";
     let trouble = shared.ledger.health().borrow().trouble.clone();
     let words = trouble.as_ref().map(|trouble| {
@@ -158,7 +158,7 @@ fn answer(shared: &Shared, cluster: &str, path: &str) -> (StatusCode, &'static s
 }
 
 /// Serves at `address` until `stop`. An address that is taken is told and is no reason to end.
-pub async fn serve(shared: Arc<Shared>, cluster: String, address: SocketAddr, stop: CancellationToken) {
+pub async fn serve(shared: Arc<AgentState>, cluster: String, address: SocketAddr, stop: CancellationToken) {
     match TcpListener::bind(address).await {
         Ok(listener) => accept(shared, cluster, listener, stop).await,
         Err(error) => {
@@ -167,7 +167,7 @@ pub async fn serve(shared: Arc<Shared>, cluster: String, address: SocketAddr, st
     }
 }
 
-async fn accept(shared: Arc<Shared>, cluster: String, listener: TcpListener, stop: CancellationToken) {
+async fn accept(shared: Arc<AgentState>, cluster: String, listener: TcpListener, stop: CancellationToken) {
     let places = Arc::new(tokio::sync::Semaphore::new(CALLERS));
     loop {
         let place = places.clone().acquire_owned().await;
@@ -220,9 +220,9 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
 
-    fn shared() -> Arc<Shared> {
+    fn shared() -> Arc<AgentState> {
         let (link, _) = watch::channel(LinkView::default());
-        Shared::new(Ledger::in_memory().unwrap(), link)
+        AgentState::new(Ledger::in_memory().unwrap(), link)
     }
 
     #[tokio::test]

@@ -25,6 +25,7 @@ use self::hub::Hub;
 use self::opening::OpenedSession;
 use self::questions::{AnswerSources, Questions};
 use self::session_loop::{SessionLoop, keep_told};
+use crate::agent_state::{AgentState, LinkView};
 use crate::cause::Cause;
 use crate::clock_and_random::Sources;
 use crate::enrolment::Enrolment;
@@ -34,7 +35,6 @@ use crate::member::Member;
 use crate::redial::{Advice, Schedule};
 use crate::rotation::Asking;
 use crate::session::Ended;
-use crate::shared::{LinkView, Shared};
 use crate::tunnel::Tunnels;
 
 /// Frames on their way to the transport; what waits longer waits in the outbox, where newer replaces older.
@@ -47,7 +47,7 @@ const CUTS: u32 = 3;
 /// What the link is given.
 pub struct Link {
     /// Ledger, outbox, notifications.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<AgentState>,
     /// Makes byte streams.
     pub connector: Arc<dyn Connector>,
     /// Who we are; renewed while running.
@@ -161,7 +161,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
     Ok(())
 }
 
-fn remember(shared: &Shared, carried: &Carried) -> Result<(), LedgerError> {
+fn remember(shared: &AgentState, carried: &Carried) -> Result<(), LedgerError> {
     let ledger = &shared.ledger;
     ledger.set_number("attempt", carried.schedule.attempt().into())?;
     ledger.set_number("ping_ms", carried.cadence.interval.as_millis() as i64)?;

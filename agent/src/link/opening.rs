@@ -28,12 +28,12 @@ use super::dial::{self, Dialled};
 use super::hub::{Apart, Hub};
 use super::last_read::NotingReads;
 use super::{Carried, Link, OUTBOUND};
+use crate::agent_state::AgentState;
 use crate::cause::Cause;
 use crate::clock_and_random::Sources;
 use crate::ledger::LedgerError;
 use crate::rotation;
 use crate::session::{Opening, Session};
-use crate::shared::Shared;
 
 /// How long the hub may take to answer the hello.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -167,7 +167,7 @@ fn begin(link: &Link, carried: &mut Carried, peer: PeerIdentity) -> Result<Sessi
 }
 
 /// The documents that are held.
-fn holdings(shared: &Shared) -> Result<Vec<Holding>, LedgerError> {
+fn holdings(shared: &AgentState) -> Result<Vec<Holding>, LedgerError> {
     let table = Table::Customizations as u32;
     let held = shared.ledger.document(table)?;
     Ok(held.map(|(hash, _)| Holding { table, hash }).into_iter().collect())

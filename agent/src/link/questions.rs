@@ -19,9 +19,9 @@ use karmada_proto::v1::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
+use crate::agent_state::AgentState;
 use crate::clock_and_random::Sources;
 use crate::member::Member;
-use crate::shared::Shared;
 use crate::tunnel::Tunnels;
 
 /// No question is thought about for longer.
@@ -33,7 +33,7 @@ const NOT_YET: &str = "the member's nodes and Pods are not known yet";
 #[derive(Clone)]
 pub(super) struct AnswerSources {
     /// What the summary knows.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<AgentState>,
     /// What is looked up for one question.
     pub member: Arc<dyn Member>,
     /// Requests of users to the member.
@@ -99,7 +99,7 @@ fn refusal(code: AskRefusalCode, message: impl Into<String>) -> answer::Result {
 }
 
 /// How many Pods have room: the summary knows.
-async fn room_for(shared: Arc<Shared>, question: RoomFor, within: Duration) -> answer::Result {
+async fn room_for(shared: Arc<AgentState>, question: RoomFor, within: Duration) -> answer::Result {
     let requirements = match serde_json::from_slice::<Option<ReplicaRequirements>>(&question.requirements) {
         Ok(requirements) => requirements,
         Err(error) => return refusal(AskRefusalCode::BadQuestion, format!("the requirements: {error}")),

@@ -19,10 +19,10 @@ use super::opening::Inbound;
 use super::questions::Questions;
 use super::renewal::{ask_for_renewal, next_renewal, renew_after, renewed};
 use super::{Carried, Link, OUTBOUND};
+use crate::agent_state::{AgentState, LinkView};
 use crate::ledger::{Ledger, LedgerError};
 use crate::reconcile::orphan_rows::former_key;
 use crate::session::{Change, Ended, Session};
-use crate::shared::{LinkView, Shared};
 
 /// Frames taken before what they bring is committed: one fsync for all of them.
 const BATCH: usize = 64;
@@ -182,7 +182,7 @@ impl<'a> SessionLoop<'a> {
 }
 
 /// Keeps what the hub was told for the next process.
-pub(super) fn keep_told(shared: &Shared) -> Result<(), LedgerError> {
+pub(super) fn keep_told(shared: &AgentState) -> Result<(), LedgerError> {
     let told = shared.outbox.lock().take_told();
     shared.ledger.set_told(&told)
 }
@@ -223,7 +223,12 @@ fn take(session: &mut Session, frame: HubFrame, ledger: &Ledger, now: Duration) 
 
 /// Writes what the session wants written, and wakes who works on it. The session is over where the ledger gave its cursor up since it
 /// began, which was `relists` times before: what comes follows on what is lost.
-fn commit(shared: &Shared, session: &mut Session, relists: u64, now: Duration) -> Result<(), LedgerError> {
+fn commit(
+    shared: &AgentState,
+    session: &mut Session,
+    relists: u64,
+    now: Duration,
+) -> Result<(), LedgerError> {
     let lost = |session: &mut Session| {
         session.lost("the ledger was damaged: the hub is asked for everything again".into());
     };
@@ -271,7 +276,12 @@ fn key_of(change: &Change) -> Option<String> {
 }
 
 /// Hands frames to the transport. True where it takes no more for now and some may wait.
-fn send(shared: &Shared, session: &mut Session, frames: &mpsc::Sender<AgentFrame>, now: Duration) -> bool {
+fn send(
+    shared: &AgentState,
+    session: &mut Session,
+    frames: &mpsc::Sender<AgentFrame>,
+    now: Duration,
+) -> bool {
     shared.outbox.lock().hold_removals(!shared.ledger.is_durable());
     loop {
         match frames.try_reserve() {

@@ -45,10 +45,10 @@ use super::targets::Targets;
 use super::unanswered::Unanswered;
 use super::watcher::Watched;
 use super::workqueue::Workqueue;
+use crate::agent_state::{AgentState, LinkView};
 use crate::ledger::LedgerError;
 use crate::member::{Gvk, Member, ObjectId};
 use crate::retry::Waits;
-use crate::shared::{LinkView, Shared};
 use crate::work_statuses::WorkStatuses;
 
 /// Events of the member waiting at once; a watch that finds no room waits.
@@ -57,7 +57,7 @@ const EVENTS: usize = 64;
 /// What the loop is given.
 pub struct Parts {
     /// Ledger, outbox, notifications.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<AgentState>,
     /// The member.
     pub member: Arc<dyn Member>,
     /// How to read objects: customizations, and what is known without them.

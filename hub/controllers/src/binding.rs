@@ -18,13 +18,13 @@ use karmada_core::targets::Places;
 use serde_json::Value;
 
 use crate::bindings_index::BindingsIndex;
+use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::safe_deletes::{Removal, SafeDeletes};
-use crate::shared::{Put, Shared};
 use crate::typed::Transition;
 use crate::works_index::binding_id;
 
@@ -43,7 +43,7 @@ const WRITES_AT_ONCE: usize = 16;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Binding {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// The bindings whose Works wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
@@ -62,7 +62,7 @@ fn is_decided(work: &Object) -> bool {
 
 impl Binding {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(Binding { shared })
     }
 
@@ -72,7 +72,7 @@ impl Binding {
     /// - override policies, for the bindings that they match or did;
     /// - a Cluster that appears, for the bindings that name it;
     /// - a confirmation or a LinkPolicy that may let held Works go.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let bindings = shared.bindings.clone();

@@ -16,11 +16,11 @@ use karmada_core::cluster::{self as decide, Contact, Grace};
 use karmada_core::set_condition;
 use serde_json::{Value, json};
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// Where knowledge of the agents' links comes from: the gateway's memory, for liveness is not stored.
 pub trait ContactSource: Send + Sync + 'static {
@@ -45,14 +45,14 @@ type Role = (&'static str, String, String);
 
 /// The controller.
 pub struct ClusterLife {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     contacts: Arc<dyn ContactSource>,
     grace: Grace,
 }
 
 impl ClusterLife {
     /// A controller.
-    pub fn new(shared: Arc<Shared>, contacts: Arc<dyn ContactSource>, grace: Grace) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, contacts: Arc<dyn ContactSource>, grace: Grace) -> Arc<Self> {
         Arc::new(ClusterLife { shared, contacts, grace })
     }
 

@@ -8,26 +8,26 @@ use karmada_api::cluster::Cluster;
 use karmada_api::strings::events;
 use karmada_core::taint_policy;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 use crate::typed::Transition;
 
 /// The controller.
 pub struct ClusterTaintPolicies {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl ClusterTaintPolicies {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(ClusterTaintPolicies { shared })
     }
 
     /// What wakes this controller: a Cluster whose labels, spec or conditions changed; a policy, for the clusters that it means or meant.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let clusters = shared.clusters.wakes(changed_in_conditions);
         let known = shared.clusters.clone();
         let policies = shared.taint_policies.wakes(move |transition| {

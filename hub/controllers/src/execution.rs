@@ -14,26 +14,26 @@ use karmada_api::{names, object};
 use karmada_core::status;
 
 use crate::bindings_index::BindingsIndex;
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The controller.
 pub struct Execution {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl Execution {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(Execution { shared })
     }
 
     /// What wakes this controller: a Work, its status aside; a Cluster that comes, for all Works that were written for it before; what may let
     /// go a Work that waits for a person, where its binding is gone.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let works = Source::own("work.karmada.io/v1alpha1", "Work").but_status();
         let clusters = shared.clusters.wakes(|transition| {
             let uid =

@@ -21,12 +21,12 @@ use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::service_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 use crate::typed::{Transition, Typed};
 
 /// How long to wait for what goes or comes without telling.
@@ -38,7 +38,7 @@ const DISABLED: &str =
 
 /// The controller.
 pub struct MultiClusterServices {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// A cluster's way of taking part: whether it is there, and fit.
@@ -81,13 +81,13 @@ fn woken_by(services: &Typed<MultiClusterService>, transition: &Transition<Clust
 }
 
 /// Wakes the MultiClusterServices that a cluster concerns.
-pub(crate) fn clusters(shared: &Shared) -> Source<Key> {
+pub(crate) fn clusters(shared: &ControllerContext) -> Source<Key> {
     let services = shared.multi_cluster_services.clone();
     shared.clusters.wakes(move |transition| woken_by(&services, transition))
 }
 
 /// Wakes the MultiClusterService of a Service that came, changed or went.
-pub(crate) fn templates(shared: &Shared) -> Source<Key> {
+pub(crate) fn templates(shared: &ControllerContext) -> Source<Key> {
     let services = shared.multi_cluster_services.clone();
     let of = move |change: &Change| {
         let (Change::Applied(template) | Change::Deleted(template)) = change;
@@ -134,12 +134,12 @@ fn about(service: &MultiClusterService) -> Reference {
 
 impl MultiClusterServices {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(MultiClusterServices { shared })
     }
 
     /// What wakes this controller: a MultiClusterService; the Service and the binding of one; a Work of it that goes; a Cluster that may be one of its.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             of_leaving(change).into_iter().collect()
         });

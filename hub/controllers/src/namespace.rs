@@ -13,10 +13,10 @@ use karmada_core::skip::SkipRules;
 use karmada_core::{namespace as decide, overrides};
 use serde_json::Value;
 
+use crate::controller_context::{ControllerContext, Put};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::shared::{Put, Shared};
 use crate::typed::Transition;
 use crate::works_index::binding_id;
 
@@ -46,7 +46,7 @@ impl Errand {
 
 /// The controller.
 pub struct NamespaceSync {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     skip: SkipRules,
 }
 
@@ -102,13 +102,13 @@ fn namespace_of_work(change: &Change) -> Option<Errand> {
 
 impl NamespaceSync {
     /// A controller that keeps back what `skip` says.
-    pub fn new(shared: Arc<Shared>, skip: SkipRules) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, skip: SkipRules) -> Arc<Self> {
         Arc::new(NamespaceSync { shared, skip })
     }
 
     /// What wakes this controller: a namespace, for every cluster; a cluster that comes or is moved elsewhere, for every namespace; a
     /// ClusterOverridePolicy, for those that it may mean or meant; the Work of an earlier namespace of the same name that is gone.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Errand>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Errand>> {
         let own = Source::new("v1", "Namespace", |change| vec![Errand::everywhere(&key_of(change).name)]);
         let names = shared.namespaces.clone();
         let clusters = shared.clusters.wakes(move |transition| {

@@ -16,13 +16,13 @@ use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_cha
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::controller_context::ControllerContext;
 use crate::estimator::{self, Estimator};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 mod binding_queue;
 mod reservations;
@@ -38,7 +38,7 @@ const STATUS_TRIES: usize = 16;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     /// Bindings that found no place the last time: any cluster may be the one.
     unplaced: Mutex<BTreeSet<Key>>,
     reservations: Reservations,
@@ -61,7 +61,7 @@ impl Scheduler {
     }
 
     /// A scheduler, which goes by what an estimator says beside what clusters report.
-    pub fn new(shared: Arc<Shared>, estimator: Option<Arc<dyn Estimator>>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, estimator: Option<Arc<dyn Estimator>>) -> Arc<Self> {
         let reservations = Reservations::new(shared.gates.enabled(Gate::SchedulingOvercommitProtection));
         Arc::new(Scheduler { shared, unplaced: Mutex::default(), reservations, estimator })
     }

@@ -13,11 +13,11 @@ use karmada_api::strings::events;
 use karmada_api::work::Work;
 use karmada_core::unified_auth::{self, Reach};
 
+use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change, Key};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::shared::{Put, Shared};
 use crate::typed::{Transition, Typed};
 
 /// How long to wait for a new cluster's execution namespace.
@@ -25,7 +25,7 @@ const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 
 /// The controller.
 pub struct UnifiedAuth {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 fn reach(role: Option<&Arc<ClusterRole>>) -> Reach {
@@ -66,13 +66,13 @@ fn comes_or_goes(transition: &Transition<Cluster>) -> bool {
 
 impl UnifiedAuth {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(UnifiedAuth { shared })
     }
 
     /// What wakes this controller: a Cluster that comes or goes; a role or a binding, for the clusters that it lets be reached, or did; one of
     /// the Works itself.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let clusters = shared.clusters.wakes(|transition| match comes_or_goes(transition) {
             true => vec![transition.key.clone()],
             false => Vec::new(),

@@ -47,7 +47,7 @@ async fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
 async fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationToken) -> JoinSet<()> {
     let port: Arc<dyn Api> = api.clone();
     let recorder = Recorder::new(port.clone(), "test", clock());
-    let shared = Shared::new(port, clock(), recorder);
+    let shared = ControllerContext::new(port, clock(), recorder);
     let informers = Informers::from(api.clone());
     shared.load(&informers).await.unwrap();
     let mut tasks = JoinSet::new();
