@@ -273,10 +273,10 @@ impl SessionStore for Fake {
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
         timeline == 1 && cursor <= self.state.lock().revision
     }
-    fn told_as(&self, timeline: u64, _: ClusterLife<'_>) -> u64 {
+    fn told_as(&self, timeline: u64, _: ClusterIncarnation<'_>) -> u64 {
         timeline
     }
-    fn told(&self, _: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
+    fn told(&self, _: ClusterIncarnation<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
         if self.in_our_past(timeline, cursor) {
             CursorOrigin::ThisCluster
         } else {

@@ -44,16 +44,16 @@ const END_LOOK: Duration = Duration::from_secs(1);
 type Role = (&'static str, String, String);
 
 /// The controller.
-pub struct ClusterLife {
+pub struct ClusterController {
     shared: Arc<ControllerContext>,
     contacts: Arc<dyn ContactSource>,
     grace: Grace,
 }
 
-impl ClusterLife {
+impl ClusterController {
     /// A controller.
     pub fn new(shared: Arc<ControllerContext>, contacts: Arc<dyn ContactSource>, grace: Grace) -> Arc<Self> {
-        Arc::new(ClusterLife { shared, contacts, grace })
+        Arc::new(ClusterController { shared, contacts, grace })
     }
 
     /// What wakes this controller: a Cluster. Who knows of its link wakes it too, through the queue.
@@ -229,7 +229,7 @@ fn roles(cluster: &str) -> [Role; 4] {
 }
 
 #[async_trait::async_trait]
-impl Controller for ClusterLife {
+impl Controller for ClusterController {
     type Key = Key;
 
     fn name(&self) -> &'static str {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::application_failover::ApplicationFailover;
 use crate::binding::Binding;
-use crate::cluster::{ClusterLife, ContactSource};
+use crate::cluster::{ClusterController, ContactSource};
 use crate::cluster_news::ClusterNews;
 use crate::cluster_taint_policy::ClusterTaintPolicies;
 use crate::controller_context::ControllerContext;
@@ -119,8 +119,8 @@ pub async fn loops(
     loops.named(Name::BindingStatus, BindingStatus::new(shared.clone()), statuses, wakes);
     let execution = Execution::new(shared.clone());
     loops.named(Name::Execution, execution, Arc::<Queue<_>>::default(), Execution::wakes(shared));
-    let life = ClusterLife::new(shared.clone(), agents.contacts.clone(), Grace::default());
-    loops.named(Name::Cluster, life, agents.clusters, ClusterLife::wakes());
+    let clusters = ClusterController::new(shared.clone(), agents.contacts.clone(), Grace::default());
+    loops.named(Name::Cluster, clusters, agents.clusters, ClusterController::wakes());
     loops.add(
         ClusterNews::new(shared.clone(), agents.contacts),
         Arc::<Queue<_>>::default(),

@@ -19,7 +19,7 @@ use karmada_proto::{frame, quoted};
 
 use crate::cloned_identity;
 use crate::gateway::Gateway;
-use crate::ports::{Batch, ClusterLife, CursorOrigin, HeldDeletes, Occurrence, PortError, Position};
+use crate::ports::{Batch, ClusterIncarnation, CursorOrigin, HeldDeletes, Occurrence, PortError, Position};
 use crate::session::{Holding, Opening, Session};
 use crate::session_admission::{self, close};
 use crate::session_handle::SessionHandle;
@@ -111,7 +111,7 @@ where
     gateway.paced(&cluster)?;
     cloned_identity::refuse(gateway, &cluster, &hello).await?;
     let uid = gateway.ports.registrar.uid_of(&cluster);
-    let whose = ClusterLife { cluster: &cluster, uid: &uid };
+    let whose = ClusterIncarnation { cluster: &cluster, uid: &uid };
     let (position, resume) = position(gateway, whose, &hello).await?;
     let epoch = position.epoch;
     let busy = |error: PortError| session_admission::busy(error.message);
@@ -217,7 +217,7 @@ where
 /// the site does not have all of it, this says so, also where nothing waits for a word any more.
 async fn holds_deletes(
     gateway: &Gateway,
-    whose: ClusterLife<'_>,
+    whose: ClusterIncarnation<'_>,
     hello: &Hello,
     now: Batch,
 ) -> Result<Option<Holding>, PortError> {
@@ -245,7 +245,7 @@ async fn holds_deletes(
 }
 
 /// What the agent was ever told that is not of the history that the hub has.
-fn other_lives(gateway: &Gateway, whose: ClusterLife<'_>, hello: &Hello) -> Vec<Seen> {
+fn other_lives(gateway: &Gateway, whose: ClusterIncarnation<'_>, hello: &Hello) -> Vec<Seen> {
     let told = |life: &Seen| gateway.ports.sessions.told(whose, life.timeline, life.revision);
     session_admission::lives(hello).filter(|life| told(life) == CursorOrigin::InAnotherLife).collect()
 }
@@ -253,7 +253,7 @@ fn other_lives(gateway: &Gateway, whose: ClusterLife<'_>, hello: &Hello) -> Vec<
 /// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
 async fn position(
     gateway: &Gateway,
-    whose: ClusterLife<'_>,
+    whose: ClusterIncarnation<'_>,
     hello: &Hello,
 ) -> Result<(Position, Option<u64>), Close> {
     let sessions = &gateway.ports.sessions;
