@@ -83,10 +83,7 @@ impl Hub {
         let background = Background::default();
         let authorizer = Authorizer::new(opened.cache.clone());
         let registry = admission_chain::registry(&opened, &authorizer, settings, &clock);
-        let following = background.follow(opened.cache.clone(), opened.store.clone());
-        if let Some(encryption) = &opened.encryption {
-            background.tasks.spawn(encryption.clone().run(background.stop.clone()));
-        }
+        let following = kept(&opened, &background);
         let port = bound_port(settings, &opened.data, &registry, &background, started).await?;
         let (aggregator, proxy) = aggregator(&opened.data, &registry, started)?;
         background.reconcile(&registry, ApiServices::new(registry.clone(), aggregator.clone()));
@@ -158,6 +155,15 @@ impl Hub {
             let _ = tokio::task::spawn_blocking(move || log.close()).await;
         }
     }
+}
+
+/// Keeps the cache as its store is, and what is stored encrypted as the settings say.
+fn kept(opened: &OpenedState, background: &Background) -> tokio::task::JoinHandle<()> {
+    let following = background.follow(opened.cache.clone(), opened.store.clone());
+    if let Some(encryption) = &opened.encryption {
+        background.tasks.spawn(encryption.clone().run(background.stop.clone()));
+    }
+    following
 }
 
 fn audited(settings: &AuditSettings, clock: &Clock) -> Result<Arc<Audit>> {
