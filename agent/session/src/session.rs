@@ -7,6 +7,7 @@
 //! [`intake`], what is told next in [`outgoing`], whether the hub is there in [`liveness`].
 
 mod asks;
+mod change;
 mod documents;
 mod held;
 mod incoming;
@@ -27,9 +28,9 @@ use karmada_proto::credit::{CreditWindow, SendCredit};
 use karmada_proto::v1::{self, CloseCode, Credit, agent_frame};
 
 use self::asks::Asks;
+pub use self::change::Change;
 use self::documents::Documents;
 pub use self::held::{HeldWork, Phase};
-pub use self::intake::Change;
 use self::intake::Intake;
 use self::liveness::Liveness;
 pub use self::opening::Opening;

@@ -1,9 +1,9 @@
 //! The session against hand-made frames.
 
-use karmada_proto::body;
 use karmada_proto::v1::{
     Ack, AgentFrame, Hello, HubFrame, NackCode, Ping, Upsert, Want, WorkStatus, agent_frame,
 };
+use karmada_proto::{CHUNK, body};
 
 use super::*;
 use crate::ports::{Work, WorkReport};
