@@ -15,25 +15,25 @@ use crate::session::Phase;
 
 /// What becomes of a Work whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Readiness {
+enum NextStep {
     /// There is nothing to do: it is gone, removed or suspended.
-    Idle,
+    Nothing,
     /// It ended the agent too often.
-    LeftAlone,
+    LeaveAlone,
     /// It is applied or removed.
-    Begins,
+    Begin,
 }
 
-impl Readiness {
+impl NextStep {
     /// Of a Work as the ledger holds it now.
     fn of(entry: Option<&Entry>) -> Self {
         match entry {
-            None => Self::Idle,
+            None => Self::Nothing,
             Some(entry) => match entry.phase {
-                Phase::Removed => Self::Idle,
-                Phase::Desired if entry.suspended => Self::Idle,
-                Phase::Desired if quarantine::is_due(entry) => Self::LeftAlone,
-                Phase::Desired | Phase::Deleting => Self::Begins,
+                Phase::Removed => Self::Nothing,
+                Phase::Desired if entry.suspended => Self::Nothing,
+                Phase::Desired if quarantine::is_due(entry) => Self::LeaveAlone,
+                Phase::Desired | Phase::Deleting => Self::Begin,
             },
         }
     }
@@ -50,12 +50,12 @@ impl Engine {
         let (mut begun, mut tasks) = (Vec::new(), Vec::new());
         for (key, _) in taken {
             let entry = self.parts.shared.ledger.entry(&key)?;
-            match (Readiness::of(entry.as_ref()), entry) {
-                (Readiness::Begins, Some(entry)) => {
+            match (NextStep::of(entry.as_ref()), entry) {
+                (NextStep::Begin, Some(entry)) => {
                     begun.push(key.clone());
                     tasks.push((key, entry));
                 }
-                (Readiness::LeftAlone, Some(entry)) => {
+                (NextStep::LeaveAlone, Some(entry)) => {
                     self.workqueue.done(&key);
                     self.quarantine(&key, &entry);
                     self.tell(&key);
