@@ -4,6 +4,9 @@
 //! In: the agent's frames, by any stream of them; events of its Works; orders by its handle. Out: frames to the agent, as often as
 //! whoever carries them polls for one: each poll moves what has come in into the session and what the session wants out.
 
+mod renewal;
+mod report_writes;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,17 +16,18 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
-use karmada_certs::{CertificateRequest, PeerIdentity};
 use karmada_proto::digest::{Buckets, Content, Root, Seed};
 use karmada_proto::last_read::LastRead;
+use karmada_proto::quoted;
 use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, Table, agent_frame};
-use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
 
+use self::renewal::renew;
+use self::report_writes::{weight, write};
 use crate::fleet::{Hold, Progress};
 use crate::gateway::Gateway;
-use crate::inbox::{Packed, Report};
-use crate::ports::{Occurrence, PortError, WorkEvent, WorkFeed};
+use crate::inbox::Report;
+use crate::ports::{PortError, WorkEvent, WorkFeed};
 use crate::session::{Effect, Session, SessionOrder, wanted_root};
 use crate::session_handle::SessionHandle;
 
@@ -53,17 +57,6 @@ fn subject(frame: &AgentFrame) -> Option<&str> {
 
 fn rows(statuses: &[(Arc<str>, Content)]) -> impl Iterator<Item = (&str, Content)> {
     statuses.iter().map(|(key, content)| (&**key, *content))
-}
-
-/// What a report unpacks to, in KiB.
-fn weight(report: &Report) -> u32 {
-    let packed = match report {
-        Report::Work(_, packed) => packed.as_ref(),
-        Report::Cluster(packed) => Some(packed),
-        _ => None,
-    };
-    let bytes = packed.map_or(0, |packed| packed.decoded_size.min(STATUS_LIMIT as u64));
-    bytes.div_ceil(1024) as u32
 }
 
 /// The frames to one agent, whose own come by `I`.
@@ -377,64 +370,6 @@ impl<I> SessionStream<I> {
             return;
         };
         self.session.renewed(RenewReply { refusal, ..RenewReply::default() });
-    }
-}
-
-async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), PortError> {
-    let sink = &gateway.ports.statuses;
-    let closed = |_| PortError::later("the gateway ends");
-    // Held until it is written: what is unpacked and parsed is bounded, over all sessions.
-    let _room = gateway.unpacked.acquire_many(weight(&report)).await.map_err(closed)?;
-    let open = |packed: &Packed| packed.open().map_err(|error| PortError::never(error.to_string()));
-    match report {
-        Report::Work(mut report, packed) => {
-            report.manifest_statuses = packed.as_ref().map(open).transpose()?;
-            sink.work_status(cluster, report).await
-        }
-        Report::Finalize { key, uid, objects } => sink.finalize_work(cluster, &key, &uid, &objects).await,
-        Report::Cluster(status) => sink.cluster_status(cluster, open(&status)?).await,
-        Report::Notice(notice) => sink.event(cluster, notice).await,
-        Report::Orphans(keys) => sink.orphans(cluster, keys).await,
-        Report::HoldEnds(held) => {
-            gateway.fleet.nothing_held(cluster);
-            gateway.ports.sessions.hold_ends(cluster, held).await
-        }
-    }
-}
-
-/// Signs a new certificate, for the session that is current and whose key holds.
-async fn renew(gateway: &Gateway, handle: &SessionHandle, csr: &[u8]) -> RenewReply {
-    let peer = &handle.peer;
-    let note = |refused: Option<&str>| {
-        let (user, cluster) = (Some(peer.common_name.as_str()), handle.cluster.as_str());
-        let said = Occurrence { verb: "renew", user, cluster, from: None, refused, pending: false };
-        gateway.ports.registrar.note(&said);
-    };
-    let refused = |refusal: String| {
-        note(Some(&refusal));
-        RenewReply { refusal, ..RenewReply::default() }
-    };
-    if !gateway.fleet.is_current(handle) {
-        return refused("this session is not the cluster's any more".to_owned());
-    }
-    let request = match CertificateRequest::from_der(csr) {
-        Ok(request) => request,
-        Err(error) => return refused(error.to_string()),
-    };
-    match gateway.ports.registrar.renew(&handle.cluster, peer, request).await {
-        Ok(grant) => {
-            note(None);
-            if let Ok(new) = PeerIdentity::from_pem(&grant.certificate) {
-                gateway.fleet.renewed(handle, new.not_after);
-            }
-            RenewReply {
-                certificate: grant.certificate,
-                ca_bundle: grant.ca_bundle,
-                endpoints: grant.endpoints,
-                refusal: String::new(),
-            }
-        }
-        Err(error) => refused(error.message),
     }
 }
 
