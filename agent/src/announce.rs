@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::agent_state::LinkView;
 use crate::clock_and_random::Sources;
 use crate::identity::{IdentityStore, secret_id};
 use crate::member::MemberError;
-use crate::shared::LinkView;
 
 /// On the identity Secret: what the agent says of itself.
 pub const STATE: &str = "edge.karmada.io/agent-state";

@@ -20,9 +20,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_state::{AgentState, NodeQuestion, RoomWanted, Wanted};
 use crate::counts::Counts;
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watch};
-use crate::shared::{NodeQuestion, RoomWanted, Shared, Wanted};
 
 mod bounds;
 
@@ -201,7 +201,7 @@ impl View {
 }
 
 /// Reports the cluster's status until `stop`.
-pub async fn run(shared: Arc<Shared>, member: Arc<dyn Member>, stop: CancellationToken) {
+pub async fn run(shared: Arc<AgentState>, member: Arc<dyn Member>, stop: CancellationToken) {
     let started = Instant::now();
     let (mut view, mut readiness) = (View::default(), Readiness::default());
     let mut nodes = watch(&member, "Node", "");
@@ -355,7 +355,7 @@ mod tests {
 
     #[tokio::test]
     async fn room_is_told_once_nodes_and_pods_are_known() {
-        let shared = Shared::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
+        let shared = AgentState::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
         let mut questions = shared.take_node_questions();
         let cpu = |amount: &str| serde_json::from_value(json!({"resourceRequest": {"cpu": amount}})).unwrap();
         let mut view = View::default();
@@ -395,7 +395,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_grades_are_the_standard_ones_until_the_hub_says_otherwise() {
-        let shared = Shared::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
+        let shared = AgentState::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
         let told = shared.models.subscribe();
         assert_eq!(told.borrow().len(), 9);
         shared.count_by(b"nonsense");

@@ -7,12 +7,12 @@ use karmada_proto::v1::{JoinRefusalCode, JoinRequest, join_reply};
 use karmada_proto::{one_line, quoted};
 use tokio::sync::watch;
 
+use crate::agent_state::LinkView;
 use crate::cause::Cause;
 use crate::clock_and_random::Sources;
 use crate::identity::Identity;
 use crate::link::dial::{Connector, DialError, dial};
 use crate::retry;
-use crate::shared::LinkView;
 
 /// Between two times of asking for a person's decision, whatever the hub says.
 const SOONEST: Duration = Duration::from_secs(1);

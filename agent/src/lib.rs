@@ -23,12 +23,12 @@ pub use karmada_identity::{identity, rotation};
 pub use karmada_member as member;
 pub use karmada_member::retry;
 pub use karmada_pods as pods;
+pub mod agent_state;
 pub mod clock_and_random;
 pub mod cluster_status;
 pub mod ledger_backup;
 pub mod metrics;
 pub mod reconcile;
-pub mod shared;
 pub mod state_dir;
 pub mod tunnel;
 pub mod work_statuses;
@@ -46,6 +46,7 @@ use karmada_lua::Customized;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_state::AgentState;
 use crate::cause::Cause;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore, IdentityStoreError};
@@ -57,12 +58,11 @@ use crate::member::proven::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::agent_objects::Own;
 use crate::reconcile::body::ClusterNames;
-use crate::shared::Shared;
 use crate::tunnel::Tunnels;
 use crate::tunnel::allowed::Allowed;
 
+pub use crate::agent_state::LinkView;
 pub use crate::clock_and_random::Sources;
-pub use crate::shared::LinkView;
 
 /// What a person sets.
 #[derive(Debug, Clone)]
@@ -295,7 +295,7 @@ async fn open_ledger(config: &Config, backup: Option<&LedgerBackup>) -> Result<L
 fn engine_parts(
     config: &Config,
     parts: &Parts,
-    shared: &Arc<Shared>,
+    shared: &Arc<AgentState>,
     cluster: ClusterNames,
 ) -> reconcile::engine::Parts {
     reconcile::engine::Parts {
@@ -313,7 +313,7 @@ fn engine_parts(
 fn link_parts(
     config: &Config,
     parts: &Parts,
-    shared: &Arc<Shared>,
+    shared: &Arc<AgentState>,
     identity: Identity,
     enrolment: Enrolment,
 ) -> link::Link {
@@ -331,6 +331,21 @@ fn link_parts(
         usages: Arc::new(karmada_pods::usage::PodUsages::new(parts.member.clone(), parts.clock())),
         transports: config.transports,
     }
+}
+
+/// Stops all where the member is found to be another than the one that was joined, by this uid.
+async fn found_elsewhere(
+    proven: &ProvenMember,
+    joined_for: String,
+    stop: &CancellationToken,
+) -> Option<AgentError> {
+    let found = tokio::select! {
+        biased;
+        () = stop.cancelled() => return None,
+        found = proven.watch_identity() => found,
+    };
+    stop.cancel();
+    Some(AgentError::OtherMember(joined_for, found))
 }
 
 /// Works under one name: until `stop`, an error, or another name.
@@ -352,20 +367,12 @@ async fn work(
         Parts { identity_store: parts.identity_store.over(proven.clone()), member: proven.clone(), ..parts };
     let (joined_for, stopped) = (identity.cluster_uid.clone(), stop);
     let stop = stopped.child_token();
-    let elsewhere = async {
-        let found = tokio::select! {
-            biased;
-            () = stop.cancelled() => return None,
-            found = proven.watch_identity() => found,
-        };
-        stop.cancel();
-        Some(AgentError::OtherMember(joined_for, found))
-    };
+    let elsewhere = found_elsewhere(&proven, joined_for, &stop);
     let backup = LedgerBackup::of(&parts.identity_store);
     let ledger = open_ledger(&config, backup.as_ref()).await?;
     let cluster = identity.cluster_name.clone();
     let names = ClusterNames { before: ledger.is_of(&cluster)?, now: cluster.clone() };
-    let shared = Shared::new(ledger, parts.link.clone());
+    let shared = AgentState::new(ledger, parts.link.clone());
     let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
     let engine = engine_parts(&config, &parts, &shared, names);
     let link = link_parts(&config, &parts, &shared, identity, enrolment);

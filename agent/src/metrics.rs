@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::shared::{LinkView, Shared};
+use crate::agent_state::{AgentState, LinkView};
 
 /// Callers at once; more wait.
 const CALLERS: usize = 8;
@@ -36,79 +36,73 @@ fn sample(
 }
 
 /// The text of `/metrics` for the cluster of this name. Pure but for the process's own numbers.
-fn text(shared: &Shared, cluster: &str) -> String {
+fn text(shared: &AgentState, cluster: &str) -> String {
+    let mut out = String::new();
+    gauges(&mut out, shared, cluster);
+    counters(&mut out, shared);
+    process(&mut out);
+    out
+}
+
+/// How things stand now.
+fn gauges(out: &mut String, shared: &AgentState, cluster: &str) {
     let counts = &shared.counts;
     let gauge = |value: &AtomicI64| value.load(Ordering::Relaxed);
-    let counter = |value: &AtomicU64| value.load(Ordering::Relaxed);
     let connected = i64::from(matches!(*shared.link.borrow(), LinkView::Connected { .. }));
     let member = format!("{{member_cluster={cluster:?}}}");
-    let mut out = String::new();
-    let gauges = [
+    let all = [
         (
             "cluster_ready_state",
             "State of the cluster (1 if ready, 0 otherwise).",
-            &member,
+            &*member,
             gauge(&counts.ready),
         ),
-        ("cluster_node_number", "Number of nodes in the cluster.", &member, gauge(&counts.nodes)),
+        ("cluster_node_number", "Number of nodes in the cluster.", &*member, gauge(&counts.nodes)),
         (
             "cluster_ready_node_number",
             "Number of ready nodes in the cluster.",
-            &member,
+            &*member,
             gauge(&counts.ready_nodes),
         ),
-        (
-            "workqueue_depth",
-            "Current depth of workqueue.",
-            &"{name=\"work\"}".to_owned(),
-            gauge(&counts.pending),
-        ),
-        ("karmada_agent_connected", "Whether the hub has welcomed the agent.", &String::new(), connected),
+        ("workqueue_depth", "Current depth of workqueue.", "{name=\"work\"}", gauge(&counts.pending)),
+        ("karmada_agent_connected", "Whether the hub has welcomed the agent.", "", connected),
         (
             "karmada_agent_ledger_durable",
             "Whether what the hub sent is on disk (0: in memory alone).",
-            &String::new(),
+            "",
             i64::from(shared.ledger.is_durable()),
         ),
         (
             "karmada_agent_quarantined_works",
             "Works that are left alone because they crashed the agent.",
-            &String::new(),
+            "",
             gauge(&counts.quarantined),
         ),
         (
             "karmada_agent_certificate_expiration_timestamp_seconds",
             "When the agent's certificate ends, in seconds since 1970 (0: there is none yet).",
-            &String::new(),
+            "",
             gauge(&counts.certificate_ends),
         ),
     ];
-    for (name, help, labels, value) in gauges {
-        sample(&mut out, name, "gauge", help, labels, value);
+    for (name, help, labels, value) in all {
+        sample(out, name, "gauge", help, labels, value);
     }
+}
+
+/// What happened since the agent started.
+fn counters(out: &mut String, shared: &AgentState) {
+    let counts = &shared.counts;
+    let counter = |value: &AtomicU64| value.load(Ordering::Relaxed);
     let name = "karmada_agent_works_applied_total";
     let _ = writeln!(out, "# HELP {name} Applications of Works by result.\n# TYPE {name} counter");
     for (result, value) in [("success", counter(&counts.applied)), ("error", counter(&counts.failed))] {
         let _ = writeln!(out, "{name}{{result={result:?}}} {value}");
     }
-    sample(
-        &mut out,
-        "karmada_agent_works_removed_total",
-        "counter",
-        "Works removed from the member.",
-        "",
-        counter(&counts.removed),
-    );
-    sample(
-        &mut out,
-        "karmada_agent_drifted_objects_total",
-        "counter",
-        "Objects found to be other than the hub says.",
-        "",
-        counter(&counts.drifted),
-    );
-    process(&mut out);
-    out
+    let removed = ("karmada_agent_works_removed_total", "Works removed from the member.");
+    sample(out, removed.0, "counter", removed.1, "", counter(&counts.removed));
+    let drifted = ("karmada_agent_drifted_objects_total", "Objects found to be other than the hub says.");
+    sample(out, drifted.0, "counter", drifted.1, "", counter(&counts.drifted));
 }
 
 /// The process's own numbers, as every exporter names them; what cannot be read is left out.
@@ -143,7 +137,7 @@ fn process(out: &mut String) {
 }
 
 /// What is answered to a path: status, kind, text.
-fn answer(shared: &Shared, cluster: &str, path: &str) -> (StatusCode, &'static str, String) {
+fn answer(shared: &AgentState, cluster: &str, path: &str) -> (StatusCode, &'static str, String) {
     const PLAIN: &str = "text/plain; charset=utf-8";
     let trouble = shared.ledger.health().borrow().trouble.clone();
     let words = trouble.as_ref().map(|trouble| {
@@ -164,7 +158,7 @@ fn answer(shared: &Shared, cluster: &str, path: &str) -> (StatusCode, &'static s
 }
 
 /// Serves at `address` until `stop`. An address that is taken is told and is no reason to end.
-pub async fn serve(shared: Arc<Shared>, cluster: String, address: SocketAddr, stop: CancellationToken) {
+pub async fn serve(shared: Arc<AgentState>, cluster: String, address: SocketAddr, stop: CancellationToken) {
     match TcpListener::bind(address).await {
         Ok(listener) => accept(shared, cluster, listener, stop).await,
         Err(error) => {
@@ -173,7 +167,7 @@ pub async fn serve(shared: Arc<Shared>, cluster: String, address: SocketAddr, st
     }
 }
 
-async fn accept(shared: Arc<Shared>, cluster: String, listener: TcpListener, stop: CancellationToken) {
+async fn accept(shared: Arc<AgentState>, cluster: String, listener: TcpListener, stop: CancellationToken) {
     let places = Arc::new(tokio::sync::Semaphore::new(CALLERS));
     loop {
         let place = places.clone().acquire_owned().await;
@@ -226,9 +220,9 @@ mod tests {
     use super::*;
     use crate::ledger::Ledger;
 
-    fn shared() -> Arc<Shared> {
+    fn shared() -> Arc<AgentState> {
         let (link, _) = watch::channel(LinkView::default());
-        Shared::new(Ledger::in_memory().unwrap(), link)
+        AgentState::new(Ledger::in_memory().unwrap(), link)
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_apiserver::aggregation::Aggregator;
+use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::estimator::Estimator;
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
@@ -14,7 +15,6 @@ use karmada_controllers::port::Api;
 use karmada_controllers::propagation::{self, LoopOptions};
 use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{self, Source};
-use karmada_controllers::shared::Shared;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_gateway::{SharedFleet, Sources};
@@ -48,7 +48,7 @@ const CLUSTER_API: &str = "cluster.karmada.io/v1alpha1";
 /// What the loops share, and the queues that others fill.
 pub struct ControlLoops {
     /// What the loops look up.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<ControllerContext>,
     /// One watch for each kind, which all loops hear of.
     pub informers: Informers,
     /// Records events.
@@ -97,7 +97,7 @@ impl ControlLoops {
             );
         }
         let asks_agents = loops.asks_for_room || loops.descheduling.is_some();
-        let shared = Shared::gated(api, clock.clone(), recorder.clone(), gates);
+        let shared = ControllerContext::gated(api, clock.clone(), recorder.clone(), gates);
         let woken = FleetQueues::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
         let sources = Sources::new(move || wall(), randomness::number);

@@ -21,6 +21,7 @@ use karmada_registry::admission::type_check::TypeCheck;
 use karmada_registry::crd::DefinitionController;
 use karmada_registry::{Clock, Registry};
 use karmada_store::Store;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
@@ -32,7 +33,7 @@ use self::opened::OpenedState;
 use crate::control::ControlLoops;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
-use crate::fleet::{CachedWorks, ClusterProxy, Contacts, HubRegistrar, Overview};
+use crate::fleet::{CachedWorks, ClusterProxy, Contacts, HubRegistrar, Overview, StoredSessions};
 use crate::lanes::{self, Lanes};
 use crate::listener::{self, AgentStreams, Connections, PortServices, Services, Strangers};
 use crate::randomness;
@@ -85,39 +86,15 @@ impl Hub {
         let background = Background::default();
         let authorizer = Authorizer::new(opened.cache.clone());
         let registry = admission_chain::registry(&opened, &authorizer, settings, &clock);
-        let following = background.follow(opened.cache.clone(), opened.store.clone());
-        if let Some(encryption) = &opened.encryption {
-            background.tasks.spawn(encryption.clone().run(background.stop.clone()));
-        }
-        let definitions = DefinitionController::new(registry.clone());
-        definitions.start();
-        first_objects::lay_down(&registry, settings.serves).await?;
-        let port = Port::bind(settings, &registry, &opened.data, started).await?;
-        background.reconcile(&registry, definitions);
-        background.reconcile(&registry, FlowControl(registry.clone()));
-        background.reconcile(&registry, port.service);
-
+        let following = kept(&opened, &background);
+        let port = bound_port(settings, &opened.data, &registry, &background, started).await?;
         let (aggregator, proxy) = aggregator(&opened.data, &registry, started)?;
         background.reconcile(&registry, ApiServices::new(registry.clone(), aggregator.clone()));
         let access = access(settings, &opened.data, &registry, authorizer, (&clock, &background.tasks))?;
-        let control =
-            ControlLoops::new(&registry, &clock, &settings.lifecycle, &background.tasks, &background.stop)
-                .context("starting the controllers' threads")?;
-        let (bundle, told_bundle) = watch::channel(opened.data.authorities().bundle_pem().into());
-        if settings.controllers {
-            control
-                .start(&opened.data, own_names(settings), (&aggregator, settings.serves), told_bundle)
-                .await
-                .context("starting the controllers")?;
-            background.reconcile(&registry, TypeCheck(registry.clone()));
-        }
+        let (control, bundle) =
+            control_loops(settings, &opened.data, &registry, &aggregator, (&clock, &background)).await?;
         let registrar = registrar(settings, &opened.data, &registry, &audit, (&control, endpoint(&port.url)));
-        let works = CachedWorks::start(registry.clone(), &background.tasks, background.stop.clone());
-        let gateway = fleet_loops::gateway(&registry, registrar, opened.sessions.clone(), works, &control);
-        if settings.serves == Serves::Fleet {
-            let sessions = opened.sessions.clone();
-            fleet_loops::start(&registry, &gateway, sessions, &control, (settings, &background))?;
-        }
+        let gateway = gateway(settings, &registry, registrar, &opened.sessions, (&control, &background))?;
         let overview = overview(&registry, &control);
         let renewal = Renewal::new(
             CertificateHolders {
@@ -144,9 +121,7 @@ impl Hub {
             Beside { audit, seats, aggregator, proxy: ClusterProxy(gateway.clone()) },
             Shown { overview, workqueues, controllers, renewal, started, encryption: opened.encryption },
         );
-        let doors = doors(settings, api, &gateway, port.tls, (&clock, &control))?;
-        let (closing, stop) = (background.closing.clone(), background.stop.clone());
-        background.tasks.spawn(listener::serve(port.listener, doors, closing, stop));
+        serve(settings, (port.listener, port.tls), api, &gateway, (&clock, &control, &background))?;
         Ok(Hub {
             address: port.address,
             url: port.url,
@@ -185,6 +160,15 @@ impl Hub {
     }
 }
 
+/// Keeps the cache as its store is, and what is stored encrypted as the settings say.
+fn kept(opened: &OpenedState, background: &Background) -> tokio::task::JoinHandle<()> {
+    let following = background.follow(opened.cache.clone(), opened.store.clone());
+    if let Some(encryption) = &opened.encryption {
+        background.tasks.spawn(encryption.clone().run(background.stop.clone()));
+    }
+    following
+}
+
 fn audited(settings: &AuditSettings, clock: &Clock) -> Result<Arc<Audit>> {
     let file = settings.policy_file.display();
     let text = std::fs::read_to_string(&settings.policy_file);
@@ -204,6 +188,24 @@ fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Result<Op
     let warmed = issuers.clone();
     tasks.spawn(async move { warmed.warm().await });
     Ok(Some(issuers))
+}
+
+/// The port, once resource definitions and the first objects are there; and what keeps all three as they are to be.
+async fn bound_port(
+    settings: &Settings,
+    data: &Arc<DataDir>,
+    registry: &Arc<Registry>,
+    background: &Background,
+    now: Timestamp,
+) -> Result<Port> {
+    let definitions = DefinitionController::new(registry.clone());
+    definitions.start();
+    first_objects::lay_down(registry, settings.serves).await?;
+    let (port, service) = Port::bind(settings, registry, data, now).await?;
+    background.reconcile(registry, definitions);
+    background.reconcile(registry, FlowControl(registry.clone()));
+    background.reconcile(registry, service);
+    Ok(port)
 }
 
 /// Who calls, and what they may do.
@@ -233,6 +235,44 @@ fn aggregator(
     Ok((Aggregator::new(registry.cache(), ClientIdentity { certificate_pem, key_pem }), proxy))
 }
 
+/// The control loops, which run where the settings say so, and what tells them the bundle of CAs.
+async fn control_loops(
+    settings: &Settings,
+    data: &Arc<DataDir>,
+    registry: &Arc<Registry>,
+    aggregator: &Arc<Aggregator>,
+    (clock, background): (&Clock, &Background),
+) -> Result<(ControlLoops, watch::Sender<Arc<str>>)> {
+    let control =
+        ControlLoops::new(registry, clock, &settings.lifecycle, &background.tasks, &background.stop)
+            .context("starting the controllers' threads")?;
+    let (bundle, told_bundle) = watch::channel(data.authorities().bundle_pem().into());
+    if settings.controllers {
+        control
+            .start(data, own_names(settings), (aggregator, settings.serves), told_bundle)
+            .await
+            .context("starting the controllers")?;
+        background.reconcile(registry, TypeCheck(registry.clone()));
+    }
+    Ok((control, bundle))
+}
+
+/// The gateway, and what runs beside it where the hub is a fleet's.
+fn gateway(
+    settings: &Settings,
+    registry: &Arc<Registry>,
+    registrar: Arc<dyn Registrar>,
+    sessions: &Arc<StoredSessions>,
+    (control, background): (&ControlLoops, &Background),
+) -> Result<Arc<Gateway>> {
+    let works = CachedWorks::start(registry.clone(), &background.tasks, background.stop.clone());
+    let gateway = fleet_loops::gateway(registry, registrar, sessions.clone(), works, control);
+    if settings.serves == Serves::Fleet {
+        fleet_loops::start(registry, &gateway, sessions.clone(), control, (settings, background))?;
+    }
+    Ok(gateway)
+}
+
 /// Who takes sites into the fleet.
 fn registrar(
     settings: &Settings,
@@ -258,14 +298,14 @@ fn overview(registry: &Arc<Registry>, control: &ControlLoops) -> Arc<Overview> {
     overview
 }
 
-/// What stands behind the port.
-fn doors(
+/// Serves the port until the hub stops.
+fn serve(
     settings: &Settings,
+    (listener, tls): (TcpListener, Arc<PortTls>),
     api: Arc<ApiServer>,
     gateway: &Arc<Gateway>,
-    tls: Arc<PortTls>,
-    (clock, control): (&Clock, &ControlLoops),
-) -> Result<PortServices> {
+    (clock, control, background): (&Clock, &ControlLoops, &Background),
+) -> Result<()> {
     let services = Services {
         api,
         agents: AgentStreams::new(BoxCloneSyncService::new(service::of(gateway))),
@@ -277,5 +317,8 @@ fn doors(
     };
     let connections = Connections::new(settings.access.connections_per_address, settings.access.patience);
     let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
-    Ok(PortServices { services, lanes, connections })
+    let port_services = PortServices { services, lanes, connections };
+    let (closing, stop) = (background.closing.clone(), background.stop.clone());
+    background.tasks.spawn(listener::serve(listener, port_services, closing, stop));
+    Ok(())
 }

@@ -35,7 +35,7 @@ use karmada_apiserver::audit::PeerAddress;
 use karmada_apiserver::http::{ApiServer, CertificateUser, HeavyRequests, RefusedCertificate, WriteExecutor};
 use karmada_certs::PeerIdentity;
 use karmada_gateway::Gateway;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_registry::{Clock, User};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,7 +47,7 @@ use tokio_util::task::TaskTracker;
 pub use self::agents::AgentStreams;
 use self::connections::ConnectionPermit;
 pub use self::connections::Connections;
-use self::last_read::heard;
+use self::last_read::noting_reads;
 use self::peer::Peer;
 pub use self::sending_body::BrokenOff;
 use self::sending_body::Retained;
@@ -167,7 +167,7 @@ struct Received<S> {
     place: Arc<ConnectionPermit>,
     from: PeerAddress,
     /// When it last brought a byte.
-    pulse: Pulse,
+    last_read: LastRead,
 }
 
 async fn connection(arrived: Arrived, services: Services, streams: Streams, stop: CancellationToken) {
@@ -190,8 +190,8 @@ async fn receive(
     let _ = socket.set_nodelay(true);
     untaken(&socket);
     let shown = services.tls.shown();
-    let pulse = Pulse::default();
-    let socket = heard(socket, services.started, pulse.clone());
+    let last_read = LastRead::default();
+    let socket = noting_reads(socket, services.started, last_read.clone());
     let accepted = tokio::time::timeout(place.port().handshake, shown.acceptor.accept(socket));
     let accepted = tokio::select! {
         accepted = accepted => accepted,
@@ -213,7 +213,7 @@ async fn receive(
     if !peer.is_stranger() {
         place.is_known();
     }
-    Some(Received { stream, peer, place, from, pulse })
+    Some(Received { stream, peer, place, from, last_read })
 }
 
 /// A peer that takes nothing of what it is sent, or whose network is gone, is noticed by the system itself, also where nothing is to be sent.
@@ -241,7 +241,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     streams: Streams,
     stop: CancellationToken,
 ) {
-    let Received { stream, peer, place, from, pulse } = received;
+    let Received { stream, peer, place, from, last_read } = received;
     let builder = settings(streams.clone(), &peer);
     let workers = streams.workers();
     let (load, here, calls) = (streams.load, place.clone(), Calls::default());
@@ -264,7 +264,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         request.extensions_mut().insert(from.0);
         request.extensions_mut().insert(load.clone());
         request.extensions_mut().insert(workers.clone());
-        request.extensions_mut().insert(pulse.clone());
+        request.extensions_mut().insert(last_read.clone());
         async move {
             let answer = answer(services, peer, calls, request).await;
             Ok::<_, Infallible>(Retained::of(answer, busy, number))
@@ -283,13 +283,9 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             () = lapse => return,
             () = leaves(&place) => {
                 serving.as_mut().graceful_shutdown();
-                // What was asked in that very moment is answered; who does not take the farewell is cut.
-                loop {
-                    match tokio::time::timeout(place.port().farewell, &mut serving).await {
-                        Ok(ended) => break ended,
-                        Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => return,
-                        Err(_) => {}
-                    }
+                match takes_farewell(&mut serving, &place).await {
+                    Some(ended) => ended,
+                    None => return,
                 }
             }
         }
@@ -299,6 +295,19 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     }
     if let Some(held) = held {
         Box::pin(taken_over(*held, place, stop)).await;
+    }
+}
+
+/// What was asked in that very moment is answered; who does not take the farewell is to be cut.
+async fn takes_farewell<F: Future + Unpin>(serving: &mut F, place: &ConnectionPermit) -> Option<F::Output> {
+    loop {
+        match tokio::time::timeout(place.port().farewell, &mut *serving).await {
+            Ok(ended) => return Some(ended),
+            Err(_) if place.patience().is_some() || place.leave.is_cancelled() || place.is_untaken() => {
+                return None;
+            }
+            Err(_) => {}
+        }
     }
 }
 

@@ -118,21 +118,21 @@ mod tests {
     fn a_sender_never_starves_and_never_exceeds_the_window() {
         for (messages, bytes, size) in [(1, 10, 10), (4, 100, 7), (64, 1 << 20, 65_536), (3, 1000, 1)] {
             let window = Credit { messages, bytes };
-            let (mut purse, mut ledger) = (SendCredit::default(), CreditWindow::new(window));
-            purse.add(&ledger.window());
+            let (mut sender, mut receiver) = (SendCredit::default(), CreditWindow::new(window));
+            sender.add(&receiver.window());
             let mut outstanding = 0;
             for _ in 0..1000 {
-                let room = purse.room();
+                let room = sender.room();
                 assert!(room > 0, "starved with a window of {window:?}");
                 let frame = room.min(size);
-                purse.spend(frame);
-                ledger.receive(frame).unwrap();
+                sender.spend(frame);
+                receiver.receive(frame).unwrap();
                 outstanding += frame;
                 assert!(outstanding <= bytes);
-                ledger.settle(frame);
-                if let Some(grant) = ledger.grant() {
+                receiver.settle(frame);
+                if let Some(grant) = receiver.grant() {
                     outstanding -= grant.bytes;
-                    purse.add(&grant);
+                    sender.add(&grant);
                 }
             }
         }
@@ -144,21 +144,21 @@ mod tests {
     fn who_keeps_to_it_is_never_accused() {
         let window = Credit { messages: 4, bytes: 100 };
         for lag in 0..4_usize {
-            let (mut purse, mut ledger) = (SendCredit::default(), CreditWindow::new(window));
-            purse.add(&ledger.window());
+            let (mut sender, mut receiver) = (SendCredit::default(), CreditWindow::new(window));
+            sender.add(&receiver.window());
             let mut on_the_way = std::collections::VecDeque::new();
             for at in 0..2000_u64 {
-                if purse.room() > 0 {
+                if sender.room() > 0 {
                     let bytes = at * 7_919 % 230;
-                    purse.spend(bytes);
+                    sender.spend(bytes);
                     on_the_way.push_back(bytes);
                 }
-                if on_the_way.len() > lag || purse.room() == 0 {
+                if on_the_way.len() > lag || sender.room() == 0 {
                     let Some(bytes) = on_the_way.pop_front() else { continue };
-                    ledger.receive(bytes).unwrap();
-                    ledger.settle(bytes);
-                    if let Some(grant) = ledger.grant() {
-                        purse.add(&grant);
+                    receiver.receive(bytes).unwrap();
+                    receiver.settle(bytes);
+                    if let Some(grant) = receiver.grant() {
+                        sender.add(&grant);
                     }
                 }
             }
@@ -168,27 +168,27 @@ mod tests {
     #[test]
     fn who_overspends_is_found_out() {
         let window = Credit { messages: 3, bytes: 100 };
-        let mut ledger = CreditWindow::new(window);
+        let mut receiver = CreditWindow::new(window);
         for _ in 0..3 {
-            ledger.receive(1).unwrap();
+            receiver.receive(1).unwrap();
         }
-        assert_eq!(ledger.receive(0), Err(Overspent), "a message too many");
-        let mut ledger = CreditWindow::new(window);
-        ledger.receive(150).unwrap();
-        ledger.receive(50).unwrap();
-        assert_eq!(ledger.receive(1), Err(Overspent), "a window of bytes in debt");
+        assert_eq!(receiver.receive(0), Err(Overspent), "a message too many");
+        let mut receiver = CreditWindow::new(window);
+        receiver.receive(150).unwrap();
+        receiver.receive(50).unwrap();
+        assert_eq!(receiver.receive(1), Err(Overspent), "a window of bytes in debt");
     }
 
     #[test]
     fn absurd_grants_do_not_overflow() {
-        let mut purse = SendCredit::default();
+        let mut sender = SendCredit::default();
         for _ in 0..3 {
-            purse.add(&Credit { messages: u32::MAX, bytes: u64::MAX });
+            sender.add(&Credit { messages: u32::MAX, bytes: u64::MAX });
         }
-        purse.spend(u64::MAX);
-        assert_eq!(purse.room(), 0);
-        purse.spend(u64::MAX);
-        purse.add(&Credit { messages: 1, bytes: 1 });
-        assert_eq!(purse.room(), 0);
+        sender.spend(u64::MAX);
+        assert_eq!(sender.room(), 0);
+        sender.spend(u64::MAX);
+        sender.add(&Credit { messages: 1, bytes: 1 });
+        assert_eq!(sender.room(), 0);
     }
 }

@@ -14,7 +14,7 @@ mod dictionary;
 pub mod digest;
 pub mod frame;
 pub mod join;
-pub mod pulse;
+pub mod last_read;
 pub mod quote;
 
 pub use codec::SmallCodec;

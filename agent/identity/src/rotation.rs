@@ -13,8 +13,8 @@ const AGAIN: Duration = Duration::from_secs(300);
 
 /// How long until the certificate is to be renewed; zero where that is due. Short lives ask again sooner.
 pub fn due_in(certificate: &PeerIdentity, now: Timestamp) -> Duration {
-    let life = certificate.not_after.as_second().saturating_sub(certificate.not_before.as_second());
-    let at = certificate.not_after.as_second().saturating_sub(life / 3);
+    let lifetime = certificate.not_after.as_second().saturating_sub(certificate.not_before.as_second());
+    let at = certificate.not_after.as_second().saturating_sub(lifetime / 3);
     Duration::from_secs(at.saturating_sub(now.as_second()).max(0) as u64)
 }
 
@@ -71,9 +71,9 @@ fn left(certificate: &PeerIdentity, now: Timestamp) -> Duration {
 
 /// Days that are left of a certificate that should have been renewed by now; `None` where there is time.
 pub fn late(certificate: &PeerIdentity, now: Timestamp) -> Option<i64> {
-    let life = certificate.not_after.as_second().saturating_sub(certificate.not_before.as_second());
+    let lifetime = certificate.not_after.as_second().saturating_sub(certificate.not_before.as_second());
     let left = certificate.not_after.as_second().saturating_sub(now.as_second());
-    (left < life / 6).then(|| left.div_euclid(24 * 3600))
+    (left < lifetime / 6).then(|| left.div_euclid(24 * 3600))
 }
 
 #[cfg(test)]

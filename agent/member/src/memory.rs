@@ -367,6 +367,17 @@ fn same(a: &Value, b: &Value) -> bool {
     plain(a) == plain(b)
 }
 
+/// Whether a watch is of this object; by its labels, too, where the object is there.
+fn is_of(watch: &Watch, id: &ObjectId, object: Option<&Value>) -> bool {
+    let chosen = match watch.labels.split_once('=') {
+        Some((key, value)) => object.and_then(|object| object::label(object, key)) == Some(value),
+        None => true,
+    };
+    let inside = watch.namespace.is_empty() || id.namespace.is_empty() || id.namespace == watch.namespace;
+    let same_kind = (&id.gvk.group, &id.gvk.kind) == (&watch.gvk.group, &watch.gvk.kind);
+    same_kind && inside && (chosen || object.is_none())
+}
+
 #[async_trait]
 impl Member for MemoryMember {
     async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
@@ -420,16 +431,7 @@ impl Member for MemoryMember {
             MemberEvent::Object(Box::new(object))
         };
         let gvk = watch.gvk.clone();
-        let wanted = move |id: &ObjectId, labels: Option<&Value>| {
-            let chosen = match watch.labels.split_once('=') {
-                Some((key, value)) => labels.and_then(|o| object::label(o, key)) == Some(value),
-                None => true,
-            };
-            let inside =
-                watch.namespace.is_empty() || id.namespace.is_empty() || id.namespace == watch.namespace;
-            let same_kind = (&id.gvk.group, &id.gvk.kind) == (&watch.gvk.group, &watch.gvk.kind);
-            same_kind && inside && (chosen || labels.is_none())
-        };
+        let wanted = move |id: &ObjectId, object: Option<&Value>| is_of(&watch, id, object);
         let (listing, lateness) = {
             let state = self.inner.state.lock();
             let objects = state.objects.iter().filter(|(id, object)| wanted(id, Some(object)));

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::numbers::{SEAL, document, set_cursor, set_number, set_seen, set_value};
+use super::meta::{SEAL, document, set_cursor, set_number, set_seen, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
 use crate::member::ObjectId;
 use crate::reconcile::manifests::manifests;

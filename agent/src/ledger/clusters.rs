@@ -6,7 +6,7 @@
 use rusqlite::Connection;
 
 use super::changes::apply;
-use super::numbers::{FORMER_CURSOR, SEAL, SEEN, cluster_names, set_cluster_names, set_number};
+use super::meta::{FORMER_CURSOR, SEAL, SEEN, cluster_names, set_cluster_names, set_number};
 use super::{Ledger, LedgerError};
 use crate::session::Change;
 

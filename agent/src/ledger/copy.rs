@@ -7,7 +7,7 @@ use karmada_proto::body;
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::numbers::{HubPosition, cluster_names, set_number};
+use super::meta::{HubPosition, cluster_names, set_number};
 use super::row::{COLUMNS, entry_of, former_text};
 use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;

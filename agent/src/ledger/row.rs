@@ -15,6 +15,15 @@ pub(super) const UNANSWERED: i64 = 1;
 /// In `unanswered`: a write is next. It is synced with what asks for the write, so that no power cut takes the knowledge away that the
 /// member may have been asked. To this process it means nothing more; to the next one, what [`UNANSWERED`] does.
 pub(super) const TO_BE_WRITTEN: i64 = 2;
+/// What `unanswered` is after an application ended.
+pub(super) fn still_open(unanswered: bool, next: bool) -> i64 {
+    match (unanswered, next) {
+        (true, _) => UNANSWERED,
+        (false, true) => TO_BE_WRITTEN,
+        (false, false) => NOTHING_COMES,
+    }
+}
+
 /// The columns of `works` as [`entry_of`] reads them, the key last.
 pub(super) const COLUMNS: [&str; 21] = [
     "uid",
@@ -113,6 +122,12 @@ pub(super) fn phase(number: i64) -> Phase {
     }
 }
 
+/// Marks as the ledger keeps them.
+pub(super) fn written_bytes(marks: &[u64]) -> Vec<u8> {
+    marks.iter().flat_map(|mark| mark.to_be_bytes()).collect()
+}
+
+/// The other way round.
 fn written_marks(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|mark| u64::from_be_bytes(*mark)).collect()
 }

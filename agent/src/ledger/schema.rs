@@ -13,7 +13,7 @@ use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode};
 
 use super::LedgerError;
-use super::numbers::{HubPosition, cluster_names, set_cluster_names, set_number};
+use super::meta::{HubPosition, cluster_names, set_cluster_names, set_number};
 use super::row::{COLUMNS, entry_of};
 
 /// The format that this agent writes.

@@ -1,9 +1,12 @@
 //! The ledger against real files.
 
+use bytes::Bytes;
 use karmada_proto::body;
+use karmada_proto::v1::Seen;
 
 use super::*;
 use crate::reconcile::outcome;
+use crate::session::Phase;
 
 fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
     let body = Bytes::from_static(body);

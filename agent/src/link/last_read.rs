@@ -3,30 +3,30 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use tokio::time::Instant;
 use tokio_util::io::InspectReader;
 
 use super::dial::{Connector, DialError, Io};
 
-/// Over another connector; `pulse` counts from `started`.
-pub struct Heard {
+/// Over another connector; `last_read` counts from `started`.
+pub struct NotingReads {
     /// Makes the streams.
     pub connector: Arc<dyn Connector>,
     /// The session's clock.
     pub started: Instant,
     /// Told of each byte.
-    pub pulse: Pulse,
+    pub last_read: LastRead,
 }
 
 #[async_trait]
-impl Connector for Heard {
+impl Connector for NotingReads {
     async fn connect(&self, endpoint: &str) -> Result<Box<dyn Io>, DialError> {
         let stream = self.connector.connect(endpoint).await?;
-        let (started, pulse) = (self.started, self.pulse.clone());
+        let (started, last_read) = (self.started, self.last_read.clone());
         Ok(Box::new(InspectReader::new(stream, move |bytes: &[u8]| {
             if !bytes.is_empty() {
-                pulse.beat(started.elapsed());
+                last_read.note(started.elapsed());
             }
         })))
     }
@@ -51,16 +51,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_byte_read_is_heard_and_none_that_is_written() {
+    async fn each_byte_read_is_noted_and_none_that_is_written() {
         let (near, mut far) = tokio::io::duplex(64);
         let one = Arc::new(One(Mutex::new(Some(near))));
-        let heard = Heard { connector: one, started: Instant::now(), pulse: Pulse::default() };
-        let mut stream = heard.connect("hub:1").await.unwrap();
+        let noting = NotingReads { connector: one, started: Instant::now(), last_read: LastRead::default() };
+        let mut stream = noting.connect("hub:1").await.unwrap();
         tokio::time::sleep(Duration::from_secs(5)).await;
         stream.write_all(b"out").await.unwrap();
-        assert_eq!(heard.pulse.last(), Duration::ZERO);
+        assert_eq!(noting.last_read.at(), Duration::ZERO);
         far.write_all(b"i").await.unwrap();
         assert_eq!(stream.read_u8().await.unwrap(), b'i');
-        assert_eq!(heard.pulse.last(), Duration::from_secs(5));
+        assert_eq!(noting.last_read.at(), Duration::from_secs(5));
     }
 }

@@ -13,7 +13,7 @@ use futures::{StreamExt as _, stream};
 use karmada_bare::{Incoming, Limits, Outgoing};
 use karmada_certs::{PeerIdentity, SealKeys};
 use karmada_proto::digest::Seed;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::fleet_client::FleetClient;
 use karmada_proto::v1::{AgentFrame, Holding, HubFrame, Table};
 use karmada_proto::{MESSAGE_LIMIT, frame, one_line};
@@ -26,14 +26,14 @@ use tonic::transport::Channel;
 
 use super::dial::{self, Dialled};
 use super::hub::{Apart, Hub};
-use super::last_read::Heard;
+use super::last_read::NotingReads;
 use super::{Carried, Link, OUTBOUND};
+use crate::agent_state::AgentState;
 use crate::cause::Cause;
 use crate::clock_and_random::Sources;
 use crate::ledger::LedgerError;
 use crate::rotation;
 use crate::session::{Opening, Session};
-use crate::shared::Shared;
 
 /// How long the hub may take to answer the hello.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ pub(super) struct OpenedSession {
     pub frames: mpsc::Sender<AgentFrame>,
     pub inbound: Inbound,
     /// When the connection last brought a byte.
-    pub pulse: Pulse,
+    pub last_read: LastRead,
     pub hub: Hub,
 }
 
@@ -65,10 +65,13 @@ pub(super) async fn open(
         Ok(shown) => shown,
         Err(refused) => return Ok(Err(refused)),
     };
-    let heard =
-        Heard { connector: link.connector.clone(), started: carried.started, pulse: Pulse::default() };
+    let connector = NotingReads {
+        connector: link.connector.clone(),
+        started: carried.started,
+        last_read: LastRead::default(),
+    };
     let transports = carried.transports;
-    let dialled = match dial::dial_any(&heard, endpoint, config.clone(), transports).await {
+    let dialled = match dial::dial_any(&connector, endpoint, config.clone(), transports).await {
         Ok(dialled) => dialled,
         Err(error) => {
             carried.transports = transports.after_failure(link.transports, error.is_of_the_protocol());
@@ -92,7 +95,13 @@ pub(super) async fn open(
     };
     carried.transports =
         if answered.is_ok() { link.transports } else { transports.after_failure(link.transports, true) };
-    Ok(answered.map(|inbound| OpenedSession { session, frames, inbound, pulse: heard.pulse, hub }))
+    Ok(answered.map(|inbound| OpenedSession {
+        session,
+        frames,
+        inbound,
+        last_read: connector.last_read,
+        hub,
+    }))
 }
 
 /// What this site shows, where it can be shown now.
@@ -158,7 +167,7 @@ fn begin(link: &Link, carried: &mut Carried, peer: PeerIdentity) -> Result<Sessi
 }
 
 /// The documents that are held.
-fn holdings(shared: &Shared) -> Result<Vec<Holding>, LedgerError> {
+fn holdings(shared: &AgentState) -> Result<Vec<Holding>, LedgerError> {
     let table = Table::Customizations as u32;
     let held = shared.ledger.document(table)?;
     Ok(held.map(|(hash, _)| Holding { table, hash }).into_iter().collect())

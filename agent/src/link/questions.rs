@@ -20,9 +20,9 @@ use karmada_proto::v1::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
+use crate::agent_state::{AgentState, RoomWanted, Wanted};
 use crate::clock_and_random::Sources;
 use crate::member::Member;
-use crate::shared::{RoomWanted, Shared, Wanted};
 use crate::tunnel::Tunnels;
 
 /// No question is thought about for longer.
@@ -34,7 +34,7 @@ const NOT_YET: &str = "the member's nodes and Pods are not known yet";
 #[derive(Clone)]
 pub(super) struct AnswerSources {
     /// What the summary knows.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<AgentState>,
     /// What is looked up for one question.
     pub member: Arc<dyn Member>,
     /// Requests of users to the member.

@@ -4,7 +4,7 @@
 //! into the ledger, reports into the outbox. Level-triggered: each step reads the ledger and the member anew, so
 //! that a start, a retry and a drift take one path. Absence never deletes: only a tombstone in the ledger does.
 //!
-//! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
+//! - [`order`], [`workqueue`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
 //! - [`own`]: what the agent itself lives by in the member, which no Work may name (pure).
@@ -37,9 +37,9 @@ pub mod removal;
 mod retry_after;
 mod service_endpoints;
 mod targets;
-pub mod todo;
 mod unanswered;
 mod watcher;
+pub mod workqueue;
 
 use karmada_api::strings::conditions as c;
 use karmada_proto::one_line;

@@ -12,7 +12,7 @@ use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
 use karmada_gateway::ports::{Batch, Former, HeldDeletes, Position, Work, WorkEvent, WorkReport};
 use karmada_gateway::session::{self as gateway, Holding, Opening};
-use karmada_gateway::session::{Control, Effect};
+use karmada_gateway::session::{Effect, SessionOrder};
 use karmada_gateway::session_admission;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
@@ -511,7 +511,7 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
             }
             if let Report::Orphans(keys) = &report {
                 hub.orphans.extend(keys.iter().cloned());
-                gateway.control(Control::LetGo(hub.decided.clone()), now);
+                gateway.obey(SessionOrder::LetGo(hub.decided.clone()), now);
             }
             gateway.report_done(report, false, now);
         }

@@ -27,7 +27,7 @@ use karmada_gateway::ports::*;
 use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
 use karmada_interpreter::Native;
 use karmada_proto::frame;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{Credit, Hello, Ping, agent_frame};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -273,10 +273,10 @@ impl SessionStore for Fake {
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {
         timeline == 1 && cursor <= self.state.lock().revision
     }
-    fn told_as(&self, timeline: u64, _: ClusterLife<'_>) -> u64 {
+    fn told_as(&self, timeline: u64, _: ClusterIncarnation<'_>) -> u64 {
         timeline
     }
-    fn told(&self, _: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
+    fn told(&self, _: ClusterIncarnation<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
         if self.in_our_past(timeline, cursor) {
             CursorOrigin::ThisCluster
         } else {
@@ -400,7 +400,7 @@ async fn frames(
 ) {
     let (reads, writes) = tokio::io::split(stream);
     let limits = karmada_bare::Limits { first: 64 << 10, then: karmada_proto::MESSAGE_LIMIT };
-    let caller = Caller { peer, from: None, pulse: Pulse::default(), transport: "bare" };
+    let caller = Caller { peer, from: None, last_read: LastRead::default(), transport: "bare" };
     let _ = carry(gateway, caller, Incoming::new(reads, limits), Outgoing::new(writes)).await;
 }
 

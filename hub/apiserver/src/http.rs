@@ -318,10 +318,8 @@ impl ApiServer {
         let width = self.width(&target, &attributes, &query);
         self.seat(&user, &attributes, width, state).await?;
         let is_heavy = width > 1 || body::is_long(&body) || state.seat.as_ref().is_some_and(Seat::is_crowded);
-        if let (true, Some(requests)) = (is_heavy, parts.extensions.get::<HeavyRequests>()) {
-            state.heavy = Some(requests.begin());
-            // Whoever drives the connection sees it before the work begins.
-            tokio::task::yield_now().await;
+        if is_heavy {
+            begin_heavy(parts, state).await;
         }
         let decision = self.access.decide(&user, &attributes);
         if let Some(record) = &mut state.record {
@@ -471,5 +469,13 @@ impl ApiServer {
         let catalogue = self.registry.catalogue();
         let definition = catalogue.resource(&wanted.group, &wanted.version, &wanted.plural);
         Fairness::width(definition.map_or(0, |definition| self.registry.count(definition)))
+    }
+}
+
+/// Whoever drives the connection sees that the work is heavy before it begins.
+async fn begin_heavy(parts: &http::request::Parts, state: &mut RequestState) {
+    if let Some(requests) = parts.extensions.get::<HeavyRequests>() {
+        state.heavy = Some(requests.begin());
+        tokio::task::yield_now().await;
     }
 }

@@ -5,6 +5,7 @@
 //! each. Nothing here bounds what an expression does when it runs: that is the evaluator's.
 
 mod call_costs;
+mod result_types;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,6 @@ use kube_cel::cel::common::ast::operators as op;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr};
 
 use self::call_costs::call_cost;
-use crate::check_functions as functions;
 use crate::declarations::Declarations;
 use crate::types::Type;
 
@@ -285,9 +285,9 @@ impl<'e> Coster<'e> {
         }
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
         let ty = match (space, &target) {
-            (Some(space), _) => functions::qualified(space, name, &types),
-            (None, Some(target)) => functions::member(name, &target.ty, &types),
-            (None, None) => operator(name, &types).or_else(|| functions::global(name, &types)),
+            (Some(space), _) => result_types::qualified(space, name, &types),
+            (None, Some(target)) => result_types::member(name, &target.ty, &types),
+            (None, None) => operator(name, &types).or_else(|| result_types::global(name, &types)),
         };
         let whole = space.map_or_else(|| name.to_owned(), |space| format!("{space}.{name}"));
         let (own, size, entry) = call_cost(&whole, target.as_ref(), &args, call);

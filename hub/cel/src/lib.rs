@@ -27,7 +27,6 @@ mod authorizer;
 mod block_in_place;
 mod charge;
 mod check;
-mod check_functions;
 mod compiling;
 mod cost;
 mod declarations;

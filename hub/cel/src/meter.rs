@@ -56,10 +56,10 @@ impl Limits {
 
 /// What several evaluators may cost together. Clones are the same budget.
 #[derive(Clone, Debug)]
-pub struct Budget(Arc<Shared>);
+pub struct Budget(Arc<SharedBudget>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedBudget {
     spent: Spent,
     turns: Turns,
     /// The turn that its evaluators have: one for all of them, so that one that waits for another cannot wait for its turn.
@@ -107,7 +107,7 @@ impl Budget {
 
     /// The same, where long evaluations take these turns.
     pub(crate) fn among(limits: Limits, turns: Turns) -> Budget {
-        Budget(Arc::new(Shared {
+        Budget(Arc::new(SharedBudget {
             spent: Spent::new(limits),
             turns,
             turn: Mutex::default(),
@@ -124,7 +124,7 @@ impl Budget {
     }
 }
 
-impl Shared {
+impl SharedBudget {
     /// Whether who has computed for so long, beside what is counted, needs a turn to go on.
     fn needs_turn(&self, running: Duration) -> bool {
         let before = Duration::from_nanos(self.spent.nanoseconds.load(Relaxed));

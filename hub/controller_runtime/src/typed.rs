@@ -15,7 +15,7 @@ use crate::port::{Change, Key, Object};
 use crate::runner::Source;
 
 /// What became of one object: absent where it was not there before, or is not any more.
-pub struct Turn<T> {
+pub struct Transition<T> {
     /// Where it stands.
     pub key: Key,
     /// As it was.
@@ -24,14 +24,14 @@ pub struct Turn<T> {
     pub now: Option<Arc<T>>,
 }
 
-impl<T> Turn<T> {
+impl<T> Transition<T> {
     /// As it was and as it is, where it was and is.
     pub fn states(&self) -> impl Iterator<Item = &T> {
         self.before.iter().chain(&self.now).map(|state| &**state)
     }
 }
 
-type Listener<T> = Box<dyn Fn(&Turn<T>) + Send + Sync>;
+type Listener<T> = Box<dyn Fn(&Transition<T>) + Send + Sync>;
 
 /// Makes what was just read smaller, as by sharing what many objects say alike.
 type Compact<T> = Box<dyn Fn(&mut T) + Send + Sync>;
@@ -67,35 +67,35 @@ impl<T: DeserializeOwned> Typed<T> {
         Typed { compact: Some(Box::new(compact)), ..Typed::default() }
     }
 
-    /// Calls `hear` with every turn from now on.
-    pub fn listen(&self, hear: impl Fn(&Turn<T>) + Send + Sync + 'static) {
+    /// Calls `hear` with every transition from now on.
+    pub fn listen(&self, hear: impl Fn(&Transition<T>) + Send + Sync + 'static) {
         self.listeners.write().push(Box::new(hear));
     }
 
-    /// Wakes the keys that `map` names for each turn.
+    /// Wakes the keys that `map` names for each transition.
     pub fn wakes<K: 'static>(
         self: &Arc<Self>,
-        map: impl Fn(&Turn<T>) -> Vec<K> + Send + Sync + 'static,
+        map: impl Fn(&Transition<T>) -> Vec<K> + Send + Sync + 'static,
     ) -> Source<K>
     where
         T: Send + Sync + 'static,
     {
         let typed = self.clone();
-        Source::told(move |wake| typed.listen(move |turn| wake(map(turn))))
+        Source::told(move |wake| typed.listen(move |transition| wake(map(transition))))
     }
 
     /// Takes a change in, and tells the listeners where it is one.
     pub fn observe(&self, change: &Change) {
-        let turn = match change {
+        let transition = match change {
             Change::Applied(object) => self.put(object),
             Change::Deleted(object) => self.remove(&object.key),
         };
-        if let Some(turn) = turn {
-            self.listeners.read().iter().for_each(|hear| hear(&turn));
+        if let Some(transition) = transition {
+            self.listeners.read().iter().for_each(|hear| hear(&transition));
         }
     }
 
-    fn put(&self, object: &Object) -> Option<Turn<T>> {
+    fn put(&self, object: &Object) -> Option<Transition<T>> {
         let key = &object.key;
         let held = |namespaces: &BTreeMap<Arc<str>, Namespace<T>>| {
             let (revision, held) = namespaces.get(&key.namespace)?.objects.get(&key.name)?;
@@ -120,10 +120,10 @@ impl<T: DeserializeOwned> Typed<T> {
         let namespace = namespaces.entry(key.namespace.clone()).or_default();
         namespace.objects.insert(key.name.clone(), (object.revision, now.clone()));
         *namespace.all.get_mut() = None;
-        Some(Turn { key: key.clone(), before: before.map(|(_, object)| object), now: Some(now) })
+        Some(Transition { key: key.clone(), before: before.map(|(_, object)| object), now: Some(now) })
     }
 
-    fn remove(&self, key: &Key) -> Option<Turn<T>> {
+    fn remove(&self, key: &Key) -> Option<Transition<T>> {
         let mut namespaces = self.namespaces.write();
         let namespace = namespaces.get_mut(&key.namespace)?;
         let (_, before) = namespace.objects.remove(&key.name)?;
@@ -131,7 +131,7 @@ impl<T: DeserializeOwned> Typed<T> {
         if namespace.objects.is_empty() {
             namespaces.remove(&key.namespace);
         }
-        Some(Turn { key: key.clone(), before: Some(before), now: None })
+        Some(Transition { key: key.clone(), before: Some(before), now: None })
     }
 
     /// Every object of all namespaces.
@@ -172,7 +172,9 @@ mod tests {
         let typed: Typed<Value> = Typed::default();
         let heard: Arc<Mutex<Vec<(bool, bool)>>> = Arc::default();
         let log = heard.clone();
-        typed.listen(move |turn| log.lock().push((turn.before.is_some(), turn.now.is_some())));
+        typed.listen(move |transition| {
+            log.lock().push((transition.before.is_some(), transition.now.is_some()))
+        });
         let mut last = Vec::new();
         for name in ["b", "a", "c"] {
             let object = api.seed(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));

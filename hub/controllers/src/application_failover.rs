@@ -10,27 +10,27 @@ use karmada_core::failover::{Rules, look};
 use karmada_core::feature_gates::Gate;
 
 use crate::bindings_index::BindingsIndex;
+use crate::controller_context::ControllerContext;
 use crate::eviction_events::{tell_left, tell_refused};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct ApplicationFailover {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl ApplicationFailover {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(ApplicationFailover { shared })
     }
 
     /// What wakes this controller: any change of a binding that is to leave where it is unhealthy, its status too, and the change by which that is
     /// said no more. Others cost a look at the index.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         shared.bindings.wakes(BindingsIndex::fails_over)
     }
 }

@@ -18,14 +18,14 @@ use karmada_core::targets::Places;
 use serde_json::Value;
 
 use crate::bindings_index::BindingsIndex;
+use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::safe_deletes::{Removal, SafeDeletes};
-use crate::shared::{Put, Shared};
-use crate::typed::Turn;
+use crate::typed::Transition;
 use crate::works_index::binding_id;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
@@ -43,16 +43,16 @@ const WRITES_AT_ONCE: usize = 16;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Binding {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// The bindings whose Works wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
 fn waiting_for_confirmation(
     bindings: &BindingsIndex,
     safe_deletes: &SafeDeletes,
-    turn: &Turn<Cluster>,
+    transition: &Transition<Cluster>,
 ) -> Vec<Key> {
-    safe_deletes.to_judge_again(turn).iter().filter_map(|work| bindings.of_work(work)).collect()
+    safe_deletes.to_judge_again(transition).iter().filter_map(|work| bindings.of_work(work)).collect()
 }
 
 /// Whether it is decided of a Work that nobody wants whether it goes.
@@ -62,7 +62,7 @@ fn is_decided(work: &Object) -> bool {
 
 impl Binding {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(Binding { shared })
     }
 
@@ -72,7 +72,7 @@ impl Binding {
     /// - override policies, for the bindings that they match or did;
     /// - a Cluster that appears, for the bindings that name it;
     /// - a confirmation or a LinkPolicy that may let held Works go.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let bindings = shared.bindings.clone();
@@ -86,20 +86,22 @@ impl Binding {
         });
         sources.push(works.but_status());
         let bindings = shared.bindings.clone();
-        sources.push(shared.overrides.wakes(move |turn| {
-            let same = turn.before.as_ref().map(|policy| &policy.spec)
-                == turn.now.as_ref().map(|policy| &policy.spec);
-            if same { Vec::new() } else { bindings.to_render(turn) }
+        sources.push(shared.overrides.wakes(move |transition| {
+            let same = transition.before.as_ref().map(|policy| &policy.spec)
+                == transition.now.as_ref().map(|policy| &policy.spec);
+            if same { Vec::new() } else { bindings.to_render(transition) }
         }));
         sources.push(shared.interpretations(|key, _| Some(key)));
         let bindings = shared.bindings.clone();
-        sources.push(shared.clusters.wakes(move |turn| {
-            let comes = turn.before.is_none() && turn.now.is_some();
-            if comes { bindings.naming(&turn.key.name) } else { Vec::new() }
+        sources.push(shared.clusters.wakes(move |transition| {
+            let comes = transition.before.is_none() && transition.now.is_some();
+            if comes { bindings.naming(&transition.key.name) } else { Vec::new() }
         }));
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
         sources.push(
-            shared.clusters.wakes(move |turn| waiting_for_confirmation(&bindings, &safe_deletes, turn)),
+            shared
+                .clusters
+                .wakes(move |transition| waiting_for_confirmation(&bindings, &safe_deletes, transition)),
         );
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
         sources.push(shared.safe_deletes.policies.wakes(move |_| {

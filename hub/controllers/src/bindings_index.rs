@@ -24,7 +24,7 @@ use serde::Deserialize;
 use crate::dependencies_index::{DependenciesIndex, Metadata};
 use crate::port::{Change, Key, Object};
 use crate::runner::{Source, key_of};
-use crate::typed::Turn;
+use crate::typed::Transition;
 use crate::works_index::binding_id;
 
 /// The index.
@@ -252,10 +252,10 @@ impl BindingsIndex {
 
     /// The bindings whose place is to be decided again when a cluster comes, goes or changes: those that name it, and those that
     /// look for clusters such as it was or is.
-    pub fn to_schedule(&self, turn: &Turn<Cluster>) -> BTreeSet<Key> {
-        let mut keys: BTreeSet<Key> = self.naming(&turn.key.name).into_iter().collect();
+    pub fn to_schedule(&self, transition: &Transition<Cluster>) -> BTreeSet<Key> {
+        let mut keys: BTreeSet<Key> = self.naming(&transition.key.name).into_iter().collect();
         for placed in self.state.read().placements.values().filter(|placed| !placed.seeking.is_empty()) {
-            if turn.states().any(|cluster| cluster_changes::may_use(&placed.placement, cluster)) {
+            if transition.states().any(|cluster| cluster_changes::may_use(&placed.placement, cluster)) {
                 keys.extend(placed.seeking.iter().cloned());
             }
         }
@@ -263,10 +263,10 @@ impl BindingsIndex {
     }
 
     /// The bindings whose templates a customization is asked about, as it was or as it is.
-    pub fn to_interpret(&self, turn: &Turn<Customization>) -> Vec<(Key, ObjectReference)> {
+    pub fn to_interpret(&self, transition: &Transition<Customization>) -> Vec<(Key, ObjectReference)> {
         let state = self.state.read();
         let means = |template: &ObjectReference| {
-            turn.states().any(|customization| {
+            transition.states().any(|customization| {
                 customization.kind == template.kind && customization.api_version == template.api_version
             })
         };
@@ -275,10 +275,10 @@ impl BindingsIndex {
     }
 
     /// The bindings whose Works an override policy may change, as it was or as it is.
-    pub fn to_render(&self, turn: &Turn<OverridePolicy>) -> Vec<Key> {
+    pub fn to_render(&self, transition: &Transition<OverridePolicy>) -> Vec<Key> {
         let state = self.state.read();
         let meant = state.bindings.iter().filter(|(_, binding)| {
-            turn.states().any(|policy| overrides::may_mean(policy, &binding.template))
+            transition.states().any(|policy| overrides::may_mean(policy, &binding.template))
         });
         meant.map(|(key, _)| key.clone()).collect()
     }
@@ -363,8 +363,8 @@ mod tests {
         Arc::new(serde_json::from_value(value).unwrap())
     }
 
-    fn turn<T>(name: &str, before: Option<Arc<T>>, now: Option<Arc<T>>) -> Turn<T> {
-        Turn { key: Key { namespace: "".into(), name: name.into() }, before, now }
+    fn transition<T>(name: &str, before: Option<Arc<T>>, now: Option<Arc<T>>) -> Transition<T> {
+        Transition { key: Key { namespace: "".into(), name: name.into() }, before, now }
     }
 
     fn names(keys: impl IntoIterator<Item = Key>) -> Vec<String> {
@@ -392,12 +392,12 @@ mod tests {
         let index = index(&FakeApi::default());
         let woken = |before: Option<&str>, now: Option<&str>| {
             let of = |group: Option<&str>| group.map(|group| cluster("m9", group));
-            names(index.to_schedule(&turn("m9", of(before), of(now))))
+            names(index.to_schedule(&transition("m9", of(before), of(now))))
         };
         assert_eq!(woken(None, Some("east")), ["all", "east", "east-too"], "it came");
         assert_eq!(woken(Some("east"), Some("west")), ["all", "east", "east-too", "west"], "it moved");
         assert_eq!(woken(Some("west"), None), ["all", "west"], "it went");
-        let other = turn("m3", Some(cluster("m3", "x")), Some(cluster("m3", "y")));
+        let other = transition("m3", Some(cluster("m3", "x")), Some(cluster("m3", "y")));
         assert_eq!(names(index.to_schedule(&other)), ["all", "west"]);
         assert_eq!(names(index.naming("m1")), ["all", "east", "east-too"]);
         assert_eq!(index.state.read().placements.len(), 3, "what many say is kept once");
@@ -411,8 +411,8 @@ mod tests {
             binding("divided", &json!({"replicaScheduling": {"replicaSchedulingType": "Divided"}}), &["m1"]);
         value["spec"]["replicas"] = json!(3);
         index.observe(&Change::Applied(api.seed(value)));
-        assert!(index.to_schedule(&turn("m9", None, Some(cluster("m9", "x")))).is_empty());
-        assert_eq!(names(index.to_schedule(&turn("m1", Some(cluster("m1", "x")), None))), ["divided"]);
+        assert!(index.to_schedule(&transition("m9", None, Some(cluster("m9", "x")))).is_empty());
+        assert_eq!(names(index.to_schedule(&transition("m1", Some(cluster("m1", "x")), None))), ["divided"]);
     }
 
     #[test]
@@ -429,13 +429,20 @@ mod tests {
         };
         let by_name = |name: &str| json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": name}]);
         let (east, west) = (policy(json!("n"), by_name("east")), policy(json!("n"), by_name("west")));
-        assert_eq!(names(index.to_render(&turn("o", Some(east.clone()), Some(west)))), ["east", "west"]);
-        assert_eq!(names(index.to_render(&turn("o", Some(east), None))), ["east"]);
+        assert_eq!(
+            names(index.to_render(&transition("o", Some(east.clone()), Some(west)))),
+            ["east", "west"]
+        );
+        assert_eq!(names(index.to_render(&transition("o", Some(east), None))), ["east"]);
         let elsewhere = policy(json!("other"), by_name("east"));
-        assert!(index.to_render(&turn("o", None, Some(elsewhere))).is_empty());
+        assert!(index.to_render(&transition("o", None, Some(elsewhere))).is_empty());
         let secrets = policy(json!("n"), json!([{"apiVersion": "v1", "kind": "Secret"}]));
-        assert!(index.to_render(&turn("o", None, Some(secrets))).is_empty());
-        assert_eq!(index.to_render(&turn("o", None, Some(policy(Value::Null, json!([]))))).len(), 4, "all");
+        assert!(index.to_render(&transition("o", None, Some(secrets))).is_empty());
+        assert_eq!(
+            index.to_render(&transition("o", None, Some(policy(Value::Null, json!([]))))).len(),
+            4,
+            "all"
+        );
     }
 
     #[test]

@@ -16,11 +16,11 @@ use karmada_core::cluster::{self as decide, Contact, Grace};
 use karmada_core::set_condition;
 use serde_json::{Value, json};
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// Where knowledge of the agents' links comes from: the gateway's memory, for liveness is not stored.
 pub trait ContactSource: Send + Sync + 'static {
@@ -44,16 +44,16 @@ const END_LOOK: Duration = Duration::from_secs(1);
 type Role = (&'static str, String, String);
 
 /// The controller.
-pub struct ClusterLife {
-    shared: Arc<Shared>,
+pub struct ClusterController {
+    shared: Arc<ControllerContext>,
     contacts: Arc<dyn ContactSource>,
     grace: Grace,
 }
 
-impl ClusterLife {
+impl ClusterController {
     /// A controller.
-    pub fn new(shared: Arc<Shared>, contacts: Arc<dyn ContactSource>, grace: Grace) -> Arc<Self> {
-        Arc::new(ClusterLife { shared, contacts, grace })
+    pub fn new(shared: Arc<ControllerContext>, contacts: Arc<dyn ContactSource>, grace: Grace) -> Arc<Self> {
+        Arc::new(ClusterController { shared, contacts, grace })
     }
 
     /// What wakes this controller: a Cluster. Who knows of its link wakes it too, through the queue.
@@ -229,7 +229,7 @@ fn roles(cluster: &str) -> [Role; 4] {
 }
 
 #[async_trait::async_trait]
-impl Controller for ClusterLife {
+impl Controller for ClusterController {
     type Key = Key;
 
     fn name(&self) -> &'static str {

@@ -12,11 +12,11 @@ use karmada_api::strings::{annotations, conditions};
 use parking_lot::Mutex;
 
 use crate::cluster::ContactSource;
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::Key;
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The state of a cluster, as far as there is news in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +92,14 @@ fn news(name: &str, before: ClusterState, now: ClusterState, time: Timestamp) ->
 
 /// The controller.
 pub struct ClusterNews {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     contacts: Arc<dyn ContactSource>,
     known: Mutex<BTreeMap<Arc<str>, (ClusterState, String)>>,
 }
 
 impl ClusterNews {
     /// A controller.
-    pub fn new(shared: Arc<Shared>, contacts: Arc<dyn ContactSource>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, contacts: Arc<dyn ContactSource>) -> Arc<Self> {
         Arc::new(ClusterNews { shared, contacts, known: Mutex::default() })
     }
 

@@ -8,31 +8,32 @@ use karmada_api::cluster::Cluster;
 use karmada_api::strings::events;
 use karmada_core::taint_policy;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
-use crate::typed::Turn;
+use crate::typed::Transition;
 
 /// The controller.
 pub struct ClusterTaintPolicies {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl ClusterTaintPolicies {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(ClusterTaintPolicies { shared })
     }
 
     /// What wakes this controller: a Cluster whose labels, spec or conditions changed; a policy, for the clusters that it means or meant.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let clusters = shared.clusters.wakes(changed_in_conditions);
         let known = shared.clusters.clone();
-        let policies = shared.taint_policies.wakes(move |turn| {
-            let meant =
-                |cluster: &&Arc<Cluster>| turn.states().any(|policy| taint_policy::means(policy, cluster));
+        let policies = shared.taint_policies.wakes(move |transition| {
+            let meant = |cluster: &&Arc<Cluster>| {
+                transition.states().any(|policy| taint_policy::means(policy, cluster))
+            };
             known.all("").iter().filter(meant).map(|cluster| key(cluster.name())).collect()
         });
         vec![clusters, policies]
@@ -44,15 +45,15 @@ fn key(name: &str) -> Key {
     Key { namespace: "".into(), name: name.into() }
 }
 
-/// The cluster of a turn, where a condition changed, or what policies select it by.
-pub(crate) fn changed_in_conditions(turn: &Turn<Cluster>) -> Vec<Key> {
-    let Some(now) = &turn.now else { return Vec::new() };
-    let same = turn.before.as_ref().is_some_and(|before| {
+/// The cluster of a transition, where a condition changed, or what policies select it by.
+pub(crate) fn changed_in_conditions(transition: &Transition<Cluster>) -> Vec<Key> {
+    let Some(now) = &transition.now else { return Vec::new() };
+    let same = transition.before.as_ref().is_some_and(|before| {
         before.metadata.labels == now.metadata.labels
             && before.spec == now.spec
             && before.status.conditions == now.status.conditions
     });
-    if same { Vec::new() } else { vec![turn.key.clone()] }
+    if same { Vec::new() } else { vec![transition.key.clone()] }
 }
 
 #[async_trait::async_trait]

@@ -13,13 +13,13 @@ use karmada_api::cron_federated_hpa::CronFederatedHPA;
 use karmada_api::strings::events;
 use karmada_core::cron_federated_hpa::{self as core, Due, Scaling};
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch;
 use crate::graceful_eviction::again;
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const CRON: (&str, &str) = ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA");
 
@@ -28,12 +28,12 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
 
 /// The controller.
 pub struct CronFederatedHPAs {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl CronFederatedHPAs {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(CronFederatedHPAs { shared })
     }
 

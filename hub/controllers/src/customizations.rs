@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::runner::Clock;
-use crate::typed::Turn;
+use crate::typed::Transition;
 
 /// What is asked at the sites.
 const AT_SITES: [Operation; 3] = [Operation::Retain, Operation::InterpretStatus, Operation::InterpretHealth];
@@ -31,11 +31,11 @@ impl Customizations {
     }
 
     /// Takes a change in.
-    pub fn observe(&self, turn: &Turn<Customization>) {
+    pub fn observe(&self, transition: &Transition<Customization>) {
         let mut known = self.known.lock();
-        match &turn.now {
-            Some(customization) => known.insert(turn.key.name.clone(), customization.clone()),
-            None => known.remove(&turn.key.name),
+        match &transition.now {
+            Some(customization) => known.insert(transition.key.name.clone(), customization.clone()),
+            None => known.remove(&transition.key.name),
         };
         let all = known.values().map(|customization| (**customization).clone()).collect();
         self.interpreter.replace(all);
@@ -69,8 +69,8 @@ fn at_sites(customization: &Customization) -> Option<Value> {
 }
 
 /// Whether a change of a customization changes what it answers: its name alone, and what else stands in it, do not.
-pub fn concerns(turn: &Turn<Customization>) -> bool {
-    turn.before != turn.now
+pub fn concerns(transition: &Transition<Customization>) -> bool {
+    transition.before != transition.now
 }
 
 #[cfg(test)]
@@ -81,11 +81,11 @@ mod tests {
     use super::*;
     use crate::port::Key;
 
-    fn turn(name: &str, scripts: &Value) -> Turn<Customization> {
+    fn transition(name: &str, scripts: &Value) -> Transition<Customization> {
         let object = json!({"metadata": {"name": name}, "spec": {
             "target": {"apiVersion": "x/v1", "kind": "Thing"}, "customizations": scripts}});
         let key = Key { namespace: "".into(), name: name.into() };
-        Turn { key, before: None, now: Some(Arc::new(Customization::of(&object))) }
+        Transition { key, before: None, now: Some(Arc::new(Customization::of(&object))) }
     }
 
     #[test]
@@ -93,10 +93,10 @@ mod tests {
         let all = Customizations::new(Arc::new(|| Timestamp::UNIX_EPOCH));
         assert_eq!(all.at_sites(), b"[]");
         let script = json!({"luaScript": "s"});
-        all.observe(&turn("b", &json!({"replicaResource": script})));
+        all.observe(&transition("b", &json!({"replicaResource": script})));
         assert_eq!(all.at_sites(), b"[]");
-        all.observe(&turn("c", &json!({"retention": script, "replicaResource": script})));
-        all.observe(&turn("a", &json!({"statusReflection": script, "healthInterpretation": script})));
+        all.observe(&transition("c", &json!({"retention": script, "replicaResource": script})));
+        all.observe(&transition("a", &json!({"statusReflection": script, "healthInterpretation": script})));
         let told: Vec<Customization> = serde_json::from_slice(&all.at_sites()).unwrap();
         let shown: Vec<_> = told.iter().map(|told| (told.name.as_str(), told.scripts.len())).collect();
         assert_eq!(shown, [("a", 2), ("c", 1)]);

@@ -24,17 +24,17 @@ use karmada_interpreter::{DependentObject, Operation};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The controller.
 pub struct Dependencies {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     /// Whether anything new follows. What is attached stays as it is where nothing does, until its referrer goes.
     follows: bool,
 }
@@ -78,14 +78,14 @@ fn candidate<'a>(kind: &'a str, object: &'a Object, resource_version: &'a str) -
 
 impl Dependencies {
     /// A controller; without the gate `PropagateDeps` it only lets go.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         let follows = shared.gates.enabled(Gate::PropagateDeps);
         Arc::new(Dependencies { shared, follows })
     }
 
     /// What wakes this controller, beside objects: a referrer that changed; a binding that follows it and was changed by somebody else; a
     /// customization, for referrers of its kind.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let index = shared.bindings.dependencies.clone();
         let interpreted = shared.interpretations(move |key, _| index.is_referrer(&key).then_some(key));
         vec![shared.bindings.dependencies.wakes(), interpreted]

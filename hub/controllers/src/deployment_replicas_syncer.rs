@@ -11,22 +11,22 @@ use karmada_core::deployment_replicas_syncer::{Replicas, concerns, replicas};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Change, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const DEPLOYMENT: (&str, &str) = ("apps/v1", "Deployment");
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
 
 /// The controller.
 pub struct DeploymentReplicasSyncer {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl DeploymentReplicasSyncer {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(DeploymentReplicasSyncer { shared })
     }
 

@@ -15,13 +15,13 @@ use karmada_core::descheduler::{self, Unschedulable};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::controller_context::ControllerContext;
 use crate::estimator::Estimator;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
 
@@ -36,7 +36,7 @@ pub struct Descheduling {
 
 /// The controller.
 pub struct Descheduler {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     estimator: Arc<dyn Estimator>,
     options: Descheduling,
     /// When each binding was looked at, or first seen, by a clock that nobody sets.
@@ -45,7 +45,11 @@ pub struct Descheduler {
 
 impl Descheduler {
     /// One that asks this estimator.
-    pub fn new(shared: Arc<Shared>, estimator: Arc<dyn Estimator>, options: Descheduling) -> Arc<Self> {
+    pub fn new(
+        shared: Arc<ControllerContext>,
+        estimator: Arc<dyn Estimator>,
+        options: Descheduling,
+    ) -> Arc<Self> {
         Arc::new(Descheduler { shared, estimator, options, looked: Mutex::default() })
     }
 

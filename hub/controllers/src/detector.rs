@@ -21,6 +21,7 @@ use karmada_core::skip::SkipRules;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
@@ -28,7 +29,6 @@ use crate::metrics::Measure;
 use crate::port::{ApiError, Change, Key, Propagation, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// How long to wait before looking again for override policies that a policy depends on.
 const OVERRIDES_WAIT: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ const REPLACE_WAIT: Duration = Duration::from_millis(500);
 
 /// The controller.
 pub struct Detector {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     skip: SkipRules,
     takeover: Takeover,
     makers: Makers,
@@ -56,12 +56,17 @@ pub struct Makers {
 
 impl Detector {
     /// A detector that skips what `skip` says.
-    pub fn new(shared: Arc<Shared>, skip: SkipRules, takeover: Takeover, makers: Makers) -> Arc<Self> {
+    pub fn new(
+        shared: Arc<ControllerContext>,
+        skip: SkipRules,
+        takeover: Takeover,
+        makers: Makers,
+    ) -> Arc<Self> {
         Arc::new(Detector { shared, skip, takeover, makers })
     }
 
     /// A changed customization wakes the templates of its kind that have bindings: their replicas may be others.
-    pub fn interpretations(shared: &Shared) -> Source<TemplateKey> {
+    pub fn interpretations(shared: &ControllerContext) -> Source<TemplateKey> {
         let api = shared.api.clone();
         shared.interpretations(move |_, template| {
             let resource = api.resource_of(&template.api_version, &template.kind)?;

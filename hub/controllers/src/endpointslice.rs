@@ -13,12 +13,12 @@ use karmada_api::{names, object};
 use karmada_core::service_export::{self as core, Plan, There};
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::{OwnedWorksIndex, export_of};
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// Answers of several clusters mostly come together, and one that changes all the time is written no more often.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ const TAKEN_WAIT: Duration = Duration::from_secs(30);
 
 /// The controller.
 pub struct EndpointSlices {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// The exported Service of an EndpointSlice of the hub.
@@ -49,23 +49,23 @@ fn renamed_by(works: &OwnedWorksIndex, cluster: &str) -> Vec<Key> {
 }
 
 /// Wakes those whose EndpointSlices are called otherwise as a cluster came or went.
-fn clusters(shared: &Shared) -> Source<Key> {
+fn clusters(shared: &ControllerContext) -> Source<Key> {
     let works = shared.export_works.clone();
-    shared.clusters.wakes(move |turn| match turn.before.is_some() == turn.now.is_some() {
+    shared.clusters.wakes(move |transition| match transition.before.is_some() == transition.now.is_some() {
         true => Vec::new(),
-        false => renamed_by(&works, &turn.key.name),
+        false => renamed_by(&works, &transition.key.name),
     })
 }
 
 impl EndpointSlices {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(EndpointSlices { shared })
     }
 
     /// What wakes this controller: an answer, or a Work that asks and goes; an EndpointSlice of the hub that came from a cluster; a Cluster that
     /// changes how those are called.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;
             export_of(work).into_iter().collect()

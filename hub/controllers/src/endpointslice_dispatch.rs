@@ -17,13 +17,13 @@ use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, Plan};
 use karmada_core::multi_cluster_service::{API, is_exposed, kept_out, told};
 use karmada_core::skip::SkipRules;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::multiclusterservice::{bindings, clusters, of_leaving, templates};
 use crate::owned_works_index::service_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// Answers of several providers mostly come together, and one that changes all the time is written to every consumer no more often.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 
 /// The controller.
 pub struct EndpointSliceDispatch {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// What there is of one MultiClusterService.
@@ -45,12 +45,12 @@ struct Found {
 
 impl EndpointSliceDispatch {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(EndpointSliceDispatch { shared })
     }
 
     /// What wakes this controller: a MultiClusterService, and its Service; an answer of a provider; a Work of it that goes; a Cluster that may be one of its.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;
             let is_question = work.labels.contains_key(labels::MULTI_CLUSTER_SERVICE_ID);

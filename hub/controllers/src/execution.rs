@@ -14,40 +14,41 @@ use karmada_api::{names, object};
 use karmada_core::status;
 
 use crate::bindings_index::BindingsIndex;
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The controller.
 pub struct Execution {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl Execution {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(Execution { shared })
     }
 
     /// What wakes this controller: a Work, its status aside; a Cluster that comes, for all Works that were written for it before; what may let
     /// go a Work that waits for a person, where its binding is gone.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let works = Source::own("work.karmada.io/v1alpha1", "Work").but_status();
-        let clusters = shared.clusters.wakes(|turn| {
+        let clusters = shared.clusters.wakes(|transition| {
             let uid =
                 |cluster: &Option<Arc<Cluster>>| cluster.as_ref().map(|found| found.metadata.uid.clone());
-            let comes = turn.now.is_some() && uid(&turn.before) != uid(&turn.now);
-            let namespace = names::execution_namespace(&turn.key.name);
+            let comes = transition.now.is_some() && uid(&transition.before) != uid(&transition.now);
+            let namespace = names::execution_namespace(&transition.key.name);
             comes.then(|| Key { namespace: namespace.into(), name: "".into() }).into_iter().collect()
         });
         let left_over = |works: Vec<Arc<Object>>, bindings: &BindingsIndex| -> Vec<Key> {
             works.iter().filter(|work| bindings.is_left_over(work)).map(|work| work.key.clone()).collect()
         };
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
-        let words =
-            shared.clusters.wakes(move |turn| left_over(safe_deletes.to_judge_again(turn), &bindings));
+        let words = shared
+            .clusters
+            .wakes(move |transition| left_over(safe_deletes.to_judge_again(transition), &bindings));
         let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
         let policies =
             shared.safe_deletes.policies.wakes(move |_| left_over(safe_deletes.all_marked(), &bindings));

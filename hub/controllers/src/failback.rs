@@ -24,13 +24,13 @@ use karmada_core::scheduler::{self, Input};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::controller_context::ControllerContext;
 use crate::estimator::{self, Estimator};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::shared::Shared;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 
@@ -46,7 +46,7 @@ const GROUP: &[u8] = b"\"schedulerObservingAffinityName\"";
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Failback {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     estimator: Option<Arc<dyn Estimator>>,
     /// How long a return may take until it is taken back.
     patience: SignedDuration,
@@ -59,7 +59,7 @@ pub struct Failback {
 impl Failback {
     /// A controller, which asks an estimator where the scheduler does; a return that is not healthy after `patience` is taken back.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ControllerContext>,
         estimator: Option<Arc<dyn Estimator>>,
         patience: SignedDuration,
     ) -> Arc<Self> {

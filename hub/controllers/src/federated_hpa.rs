@@ -20,19 +20,19 @@ use karmada_interpreter::Operation;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::pod_metrics::{PodMetrics, Question};
 use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const FEDERATED_HPA: (&str, &str) = ("autoscaling.karmada.io/v1alpha1", "FederatedHPA");
 
 /// The controller.
 pub struct FederatedHPAs {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     metrics: Arc<dyn PodMetrics>,
     remembered: Mutex<BTreeMap<Key, Remembered>>,
 }
@@ -54,7 +54,7 @@ struct Target {
 
 impl FederatedHPAs {
     /// A controller.
-    pub fn new(shared: Arc<Shared>, metrics: Arc<dyn PodMetrics>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, metrics: Arc<dyn PodMetrics>) -> Arc<Self> {
         Arc::new(FederatedHPAs { shared, metrics, remembered: Mutex::default() })
     }
 

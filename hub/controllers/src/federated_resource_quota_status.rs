@@ -19,17 +19,17 @@ use karmada_core::quota::{Stamp, Tally};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
+use crate::controller_context::ControllerContext;
 use crate::events::EventType;
 use crate::federated_resource_quota_sync::about;
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::quota_of;
 use crate::port::{Api, ApiError, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::shared::Shared;
 
 /// The controller.
 pub struct FederatedResourceQuotaStatusController {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     /// What was counted last, by namespace.
     tallies: Mutex<BTreeMap<Arc<str>, Tally>>,
 }
@@ -42,13 +42,13 @@ struct Placed {
 
 impl FederatedResourceQuotaStatusController {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(FederatedResourceQuotaStatusController { shared, tallies: Mutex::default() })
     }
 
     /// What wakes this controller: a quota; a Work of it; where quotas are enforced, a binding, for the quotas of its namespace. `settle`: changes that
     /// come together make one write of the status.
-    pub fn wakes(shared: &Shared, settle: Duration) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext, settle: Duration) -> Vec<Source<Key>> {
         let own = Source::own("policy.karmada.io/v1alpha1", "FederatedResourceQuota").but_status();
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;

@@ -13,28 +13,28 @@ use karmada_api::strings::events;
 use karmada_api::work::Work;
 use karmada_core::quota::works;
 
+use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::quota_of;
 use crate::port::{Api, ApiError, Change, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::{Put, Shared};
-use crate::typed::Turn;
+use crate::typed::Transition;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 
 /// The controller.
 pub struct FederatedResourceQuotaSync {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// Whether a cluster came, is leaving, or went.
-fn comes_or_goes(turn: &Turn<Cluster>) -> bool {
+fn comes_or_goes(transition: &Transition<Cluster>) -> bool {
     let state = |cluster: &Option<Arc<Cluster>>| {
         cluster.as_ref().map(|cluster| (cluster.metadata.uid.clone(), cluster.deleting()))
     };
-    state(&turn.before) != state(&turn.now)
+    state(&transition.before) != state(&transition.now)
 }
 
 /// What events of a quota are about.
@@ -50,25 +50,25 @@ pub(crate) fn about(quota: &FederatedResourceQuota) -> Reference {
 
 impl FederatedResourceQuotaSync {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(FederatedResourceQuotaSync { shared })
     }
 
     /// What wakes this controller: a quota, its status aside; a Work of it, also of one that is gone; a Cluster that comes or goes, for the quotas
     /// that assign it something.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let own = Source::own("policy.karmada.io/v1alpha1", "FederatedResourceQuota").but_status();
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;
             quota_of(work).into_iter().collect()
         });
         let quotas = shared.quotas.clone();
-        let clusters = shared.clusters.wakes(move |turn| {
-            if !comes_or_goes(turn) {
+        let clusters = shared.clusters.wakes(move |transition| {
+            if !comes_or_goes(transition) {
                 return Vec::new();
             }
             let means = |quota: &FederatedResourceQuota| {
-                quota.spec.static_assignments.iter().any(|one| one.cluster_name == *turn.key.name)
+                quota.spec.static_assignments.iter().any(|one| one.cluster_name == *transition.key.name)
             };
             quotas.everywhere().into_iter().filter(|(_, quota)| means(quota)).map(|(key, _)| key).collect()
         });

@@ -11,26 +11,26 @@ use karmada_api::binding::ResourceBinding;
 use karmada_core::eviction::assess;
 
 use crate::bindings_index::BindingsIndex;
+use crate::controller_context::ControllerContext;
 use crate::eviction_events::tell_left;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct GracefulEviction {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     timeout: SignedDuration,
 }
 
 impl GracefulEviction {
     /// A controller; a task without a grace period of its own takes no longer than `timeout`.
-    pub fn new(shared: Arc<Shared>, timeout: SignedDuration) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, timeout: SignedDuration) -> Arc<Self> {
         Arc::new(GracefulEviction { shared, timeout })
     }
 
     /// What wakes this controller: any change of a binding that has tasks, its status too, as that tells of health. Others cost a look at the index.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         shared.bindings.wakes(BindingsIndex::is_leaving)
     }
 }

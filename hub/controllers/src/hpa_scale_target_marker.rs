@@ -9,10 +9,10 @@ use karmada_api::strings::annotations;
 use karmada_core::hpa_scale_target::{ScaleTarget, marked, scaled};
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::fetch;
 use crate::port::{Api, Change};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const HPA: (&str, &str) = ("autoscaling/v2", "HorizontalPodAutoscaler");
 
@@ -28,12 +28,12 @@ pub struct TargetKey {
 
 /// The controller.
 pub struct HpaScaleTargetMarker {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl HpaScaleTargetMarker {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(HpaScaleTargetMarker { shared })
     }
 

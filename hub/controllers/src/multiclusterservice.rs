@@ -21,13 +21,13 @@ use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::service_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
-use crate::typed::{Turn, Typed};
+use crate::typed::{Transition, Typed};
 
 /// How long to wait for what goes or comes without telling.
 const WAIT: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const DISABLED: &str =
 
 /// The controller.
 pub struct MultiClusterServices {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// A cluster's way of taking part: whether it is there, and fit.
@@ -67,26 +67,27 @@ fn may_rename(service: &MultiClusterService, cluster: &str) -> bool {
 }
 
 /// The MultiClusterServices that are to look at a cluster which came, went, or takes part otherwise now.
-fn woken_by(services: &Typed<MultiClusterService>, turn: &Turn<Cluster>) -> Vec<Key> {
-    if !matters(standing(&turn.before), standing(&turn.now)) {
+fn woken_by(services: &Typed<MultiClusterService>, transition: &Transition<Cluster>) -> Vec<Key> {
+    if !matters(standing(&transition.before), standing(&transition.now)) {
         return Vec::new();
     }
-    let comes_or_goes = turn.before.is_some() != turn.now.is_some();
+    let comes_or_goes = transition.before.is_some() != transition.now.is_some();
     let concerns = |service: &MultiClusterService| {
-        may_mean(service, &turn.key.name) || (comes_or_goes && may_rename(service, &turn.key.name))
+        may_mean(service, &transition.key.name)
+            || (comes_or_goes && may_rename(service, &transition.key.name))
     };
     let all = services.everywhere().into_iter();
     all.filter(|(_, service)| concerns(service)).map(|(key, _)| key).collect()
 }
 
 /// Wakes the MultiClusterServices that a cluster concerns.
-pub(crate) fn clusters(shared: &Shared) -> Source<Key> {
+pub(crate) fn clusters(shared: &ControllerContext) -> Source<Key> {
     let services = shared.multi_cluster_services.clone();
-    shared.clusters.wakes(move |turn| woken_by(&services, turn))
+    shared.clusters.wakes(move |transition| woken_by(&services, transition))
 }
 
 /// Wakes the MultiClusterService of a Service that came, changed or went.
-pub(crate) fn templates(shared: &Shared) -> Source<Key> {
+pub(crate) fn templates(shared: &ControllerContext) -> Source<Key> {
     let services = shared.multi_cluster_services.clone();
     let of = move |change: &Change| {
         let (Change::Applied(template) | Change::Deleted(template)) = change;
@@ -133,12 +134,12 @@ fn about(service: &MultiClusterService) -> Reference {
 
 impl MultiClusterServices {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(MultiClusterServices { shared })
     }
 
     /// What wakes this controller: a MultiClusterService; the Service and the binding of one; a Work of it that goes; a Cluster that may be one of its.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             of_leaving(change).into_iter().collect()
         });

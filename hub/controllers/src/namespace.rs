@@ -13,11 +13,11 @@ use karmada_core::skip::SkipRules;
 use karmada_core::{namespace as decide, overrides};
 use serde_json::Value;
 
+use crate::controller_context::{ControllerContext, Put};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::shared::{Put, Shared};
-use crate::typed::Turn;
+use crate::typed::Transition;
 use crate::works_index::binding_id;
 
 /// How long to wait for a new cluster's execution namespace.
@@ -46,7 +46,7 @@ impl Errand {
 
 /// The controller.
 pub struct NamespaceSync {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     skip: SkipRules,
 }
 
@@ -61,8 +61,10 @@ enum Outcome {
 
 /// Whether a cluster is there, and is what it was, as far as override policies can see. Taints and status change all the time and
 /// are nothing to a namespace.
-fn is_news(turn: &Turn<Cluster>) -> bool {
-    let (Some(before), Some(now)) = (&turn.before, &turn.now) else { return turn.now.is_some() };
+fn is_news(transition: &Transition<Cluster>) -> bool {
+    let (Some(before), Some(now)) = (&transition.before, &transition.now) else {
+        return transition.now.is_some();
+    };
     if (&before.metadata.uid, before.metadata.generation) == (&now.metadata.uid, now.metadata.generation) {
         return false;
     }
@@ -74,14 +76,14 @@ fn is_news(turn: &Turn<Cluster>) -> bool {
 }
 
 /// Whether an override policy may mean a namespace, as it was or as it is.
-fn means(turn: &Turn<OverridePolicy>, namespace: &str) -> bool {
+fn means(transition: &Transition<OverridePolicy>, namespace: &str) -> bool {
     let object = ObjectReference {
         api_version: "v1".to_owned(),
         kind: "Namespace".to_owned(),
         name: namespace.to_owned(),
         ..ObjectReference::default()
     };
-    turn.states().any(|policy| policy.namespace().is_empty() && overrides::may_mean(policy, &object))
+    transition.states().any(|policy| policy.namespace().is_empty() && overrides::may_mean(policy, &object))
 }
 
 /// The namespace that a Work is for, and where it is.
@@ -100,26 +102,26 @@ fn namespace_of_work(change: &Change) -> Option<Errand> {
 
 impl NamespaceSync {
     /// A controller that keeps back what `skip` says.
-    pub fn new(shared: Arc<Shared>, skip: SkipRules) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, skip: SkipRules) -> Arc<Self> {
         Arc::new(NamespaceSync { shared, skip })
     }
 
     /// What wakes this controller: a namespace, for every cluster; a cluster that comes or is moved elsewhere, for every namespace; a
     /// ClusterOverridePolicy, for those that it may mean or meant; the Work of an earlier namespace of the same name that is gone.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Errand>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Errand>> {
         let own = Source::new("v1", "Namespace", |change| vec![Errand::everywhere(&key_of(change).name)]);
         let names = shared.namespaces.clone();
-        let clusters = shared.clusters.wakes(move |turn| {
-            let to = |namespace| Errand { namespace, cluster: Some(turn.key.name.clone()) };
-            if is_news(turn) { names.all().into_iter().map(to).collect() } else { Vec::new() }
+        let clusters = shared.clusters.wakes(move |transition| {
+            let to = |namespace| Errand { namespace, cluster: Some(transition.key.name.clone()) };
+            if is_news(transition) { names.all().into_iter().map(to).collect() } else { Vec::new() }
         });
         let names = shared.namespaces.clone();
-        let policies = shared.overrides.wakes(move |turn| {
-            if !turn.key.namespace.is_empty() {
+        let policies = shared.overrides.wakes(move |transition| {
+            if !transition.key.namespace.is_empty() {
                 return Vec::new();
             }
             let all = names.all();
-            all.iter().filter(|name| means(turn, name)).map(Errand::everywhere).collect()
+            all.iter().filter(|name| means(transition, name)).map(Errand::everywhere).collect()
         });
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             namespace_of_work(change).into_iter().collect()

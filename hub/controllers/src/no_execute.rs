@@ -16,17 +16,17 @@ use karmada_core::eviction::pace::{self, Lane};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::controller_context::ControllerContext;
 use crate::eviction_events::{tell_left, tell_refused};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct NoExecuteTaints {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     rules: Rules,
     interval: Duration,
     started: Instant,
@@ -44,21 +44,22 @@ struct Plan {
 
 impl NoExecuteTaints {
     /// A controller; of each cluster so many bindings a second leave.
-    pub fn new(shared: Arc<Shared>, rules: Rules, per_second: f32) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, rules: Rules, per_second: f32) -> Arc<Self> {
         let (interval, started) = (pace::interval(per_second), Instant::now());
         Arc::new(NoExecuteTaints { shared, rules, interval, started, lanes: Mutex::default() })
     }
 
     /// What wakes this controller: a binding whose spec or marks changed; a Cluster whose evicting taints changed, for the bindings in it.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let kinds = ["ResourceBinding", "ClusterResourceBinding"];
         let mut sources: Vec<Source<Key>> =
             kinds.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let bindings = shared.bindings.clone();
-        sources.push(shared.clusters.wakes(move |turn| {
+        sources.push(shared.clusters.wakes(move |transition| {
             let of = |state: &Option<Arc<Cluster>>| state.as_ref().map(|cluster| evicting(cluster));
-            let (before, now) = (of(&turn.before).unwrap_or_default(), of(&turn.now).unwrap_or_default());
-            if before == now { Vec::new() } else { bindings.naming(&turn.key.name) }
+            let (before, now) =
+                (of(&transition.before).unwrap_or_default(), of(&transition.now).unwrap_or_default());
+            if before == now { Vec::new() } else { bindings.naming(&transition.key.name) }
         }));
         sources
     }

@@ -18,10 +18,10 @@ use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
 use crate::port::Key;
 use crate::runner::Error;
-use crate::shared::Shared;
 
 /// Policies that count beside those that are there, and in the place of those of the same name.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ pub struct AsIf {
 /// # Errors
 /// The binding cannot be read, or a name of `what_if` is no cluster's: [`Error::Other`], in words for whoever asked.
 pub async fn review(
-    shared: &Shared,
+    shared: &ControllerContext,
     template: &Value,
     as_if: &AsIf,
     what_if: &WhatIf,

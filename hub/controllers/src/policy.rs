@@ -11,28 +11,28 @@ use karmada_core::detector::{self, Rank, Subject};
 use serde_json::Value;
 
 use crate::claims_index;
+use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Change, Key, Resource, TemplateKey};
 use crate::queue::Queue;
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const POLICY_API: &str = "policy.karmada.io/v1alpha1";
 
 /// The controller of both kinds of policies: the namespace tells which (empty: ClusterPropagationPolicy).
 pub struct Policy {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     templates: Arc<Queue<TemplateKey>>,
 }
 
 impl Policy {
     /// A controller that wakes the detector through `templates`.
-    pub fn new(shared: Arc<Shared>, templates: Arc<Queue<TemplateKey>>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, templates: Arc<Queue<TemplateKey>>) -> Arc<Self> {
         Arc::new(Policy { shared, templates })
     }
 
     /// What wakes this controller: policies that changed, and from the start those that are to be let go.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let leaving = |kind| {
             Source::new(POLICY_API, kind, |change| match change {
                 Change::Applied(policy) if policy.deleting => vec![policy.key.clone()],
@@ -40,7 +40,7 @@ impl Policy {
             })
         };
         vec![
-            shared.policies.wakes(|turn| vec![turn.key.clone()]),
+            shared.policies.wakes(|transition| vec![transition.key.clone()]),
             leaving("PropagationPolicy"),
             leaving("ClusterPropagationPolicy"),
         ]

@@ -16,9 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::application_failover::ApplicationFailover;
 use crate::binding::Binding;
-use crate::cluster::{ClusterLife, ContactSource};
+use crate::cluster::{ClusterController, ContactSource};
 use crate::cluster_news::ClusterNews;
 use crate::cluster_taint_policy::ClusterTaintPolicies;
+use crate::controller_context::ControllerContext;
 use crate::cron_federated_hpa::CronFederatedHPAs;
 use crate::dependencies::{Dependencies, Followers};
 use crate::deployment_replicas_syncer::DeploymentReplicasSyncer;
@@ -48,7 +49,6 @@ use crate::runner::{self, Controller, Error, Source};
 use crate::scheduler::Scheduler;
 use crate::service_export::ServiceExports;
 use crate::service_import::ServiceImports;
-use crate::shared::Shared;
 use crate::status::BindingStatus;
 use crate::unified_auth::UnifiedAuth;
 use crate::workload_rebalancer::Rebalancers;
@@ -90,7 +90,7 @@ pub struct AgentPorts {
 /// As of [`Shared::load`].
 pub async fn loops(
     informers: &Informers,
-    shared: &Arc<Shared>,
+    shared: &Arc<ControllerContext>,
     agents: AgentPorts,
     options: LoopOptions,
     stop: &CancellationToken,
@@ -122,8 +122,8 @@ pub async fn loops(
     loops.named(Name::BindingStatus, BindingStatus::new(shared.clone()), statuses, wakes);
     let execution = Execution::new(shared.clone());
     loops.named(Name::Execution, execution, Arc::<Queue<_>>::default(), Execution::wakes(shared));
-    let life = ClusterLife::new(shared.clone(), agents.contacts.clone(), Grace::default());
-    loops.named(Name::Cluster, life, agents.clusters, ClusterLife::wakes());
+    let clusters = ClusterController::new(shared.clone(), agents.contacts.clone(), Grace::default());
+    loops.named(Name::Cluster, clusters, agents.clusters, ClusterController::wakes());
     loops.add(
         ClusterNews::new(shared.clone(), agents.contacts),
         Arc::<Queue<_>>::default(),
@@ -153,7 +153,7 @@ struct Loops<'a> {
 
 impl Loops<'_> {
     /// The loop by which what a template refers to goes where the template goes.
-    fn dependencies(&mut self, shared: &Arc<Shared>, followers: Followers) {
+    fn dependencies(&mut self, shared: &Arc<ControllerContext>, followers: Followers) {
         let (distributor, queue) = (Dependencies::new(shared.clone()), Arc::<Queue<Key>>::default());
         let (informers, stop) = (self.informers.clone(), self.stop.clone());
         self.all.push(Box::pin(distributor.clone().hears(informers, queue.clone(), followers, stop)));
@@ -161,7 +161,7 @@ impl Loops<'_> {
     }
 
     /// The loops by which clusters are given quotas, and what is used of them is told.
-    fn quotas(&mut self, shared: &Arc<Shared>) {
+    fn quotas(&mut self, shared: &Arc<ControllerContext>) {
         let sync = FederatedResourceQuotaSync::new(shared.clone());
         let wakes = FederatedResourceQuotaSync::wakes(shared);
         self.named(Name::FederatedResourceQuotaSync, sync, Arc::<Queue<_>>::default(), wakes);
@@ -171,7 +171,7 @@ impl Loops<'_> {
     }
 
     /// The loops by which Services cross clusters, and people reach them.
-    fn services(&mut self, shared: &Arc<Shared>) {
+    fn services(&mut self, shared: &Arc<ControllerContext>) {
         let services = MultiClusterServices::new(shared.clone());
         let wakes = MultiClusterServices::wakes(shared);
         self.named(Name::MultiClusterService, services, Arc::<Queue<_>>::default(), wakes);
@@ -191,7 +191,7 @@ impl Loops<'_> {
     }
 
     /// The loops that scale, and those that let the members scale.
-    fn replicas(&mut self, shared: &Arc<Shared>, metrics: Option<Arc<dyn PodMetrics>>) {
+    fn replicas(&mut self, shared: &Arc<ControllerContext>, metrics: Option<Arc<dyn PodMetrics>>) {
         if let Some(metrics) = metrics {
             let autoscaler = FederatedHPAs::new(shared.clone(), metrics);
             let name = Name::FederatedHorizontalPodAutoscaler;
@@ -209,7 +209,7 @@ impl Loops<'_> {
     }
 
     /// The loops by which workloads leave clusters, clusters are tainted and remedied, and workloads are placed anew.
-    fn lifecycle(&mut self, shared: &Arc<Shared>, options: &LifecycleOptions) {
+    fn lifecycle(&mut self, shared: &Arc<ControllerContext>, options: &LifecycleOptions) {
         let gates = &shared.gates;
         if gates.enabled(Gate::GracefulEviction) {
             let eviction = GracefulEviction::new(shared.clone(), options.graceful_timeout);

@@ -8,29 +8,29 @@ use karmada_api::cluster::Cluster;
 use karmada_core::remedy;
 
 use crate::cluster_taint_policy::changed_in_conditions;
+use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The controller.
 pub struct Remedies {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl Remedies {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(Remedies { shared })
     }
 
     /// What wakes this controller: a Cluster whose labels, spec or conditions changed; a Remedy, for the clusters that it means or meant.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let known = shared.clusters.clone();
-        let remedies = shared.remedies.wakes(move |turn| {
+        let remedies = shared.remedies.wakes(move |transition| {
             let clusters = known.all("");
             let meant =
-                clusters.iter().filter(|cluster| turn.states().any(|one| remedy::means(one, cluster)));
+                clusters.iter().filter(|cluster| transition.states().any(|one| remedy::means(one, cluster)));
             meant.map(|cluster| Key { namespace: "".into(), name: cluster.name().into() }).collect()
         });
         vec![shared.clusters.wakes(changed_in_conditions), remedies]

@@ -11,12 +11,12 @@ use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use crate::cluster::ContactSource;
+use crate::controller_context::ControllerContext;
 use crate::events::Recorder;
 use crate::informer::Informers;
 use crate::port::fake::FakeApi;
 use crate::port::{Api, ApiError, Change, Key, Propagation};
 use crate::runner::{Action, Clock, Error};
-use crate::shared::Shared;
 
 pub const BINDING_API: &str = "work.karmada.io/v1alpha2";
 pub const CLUSTER_API: &str = "cluster.karmada.io/v1alpha1";
@@ -39,7 +39,7 @@ impl ContactSource for Present {
 /// A hub, and what its controllers share.
 pub struct Rig {
     pub api: Arc<FakeApi>,
-    pub shared: Arc<Shared>,
+    pub shared: Arc<ControllerContext>,
     pub informers: Informers,
 }
 
@@ -62,7 +62,7 @@ impl Rig {
         let now: Timestamp = now.parse().unwrap();
         let clock: Clock = Arc::new(move || now);
         let recorder = Recorder::new(port.clone(), "test", clock.clone());
-        let shared = Shared::gated(port, clock, recorder, gates);
+        let shared = ControllerContext::gated(port, clock, recorder, gates);
         let informers = Informers::from(api.clone());
         shared.load(&informers).await.unwrap();
         Rig { api, shared, informers }

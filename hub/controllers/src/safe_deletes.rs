@@ -23,7 +23,7 @@ use serde::Deserialize;
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Change, Object};
 use crate::runner::{Clock, Error};
-use crate::typed::{Turn, Typed};
+use crate::typed::{Transition, Typed};
 
 /// What is known of removals, and who says how many there may be.
 pub struct SafeDeletes {
@@ -75,11 +75,11 @@ impl SafeDeletes {
         let this = Arc::new(SafeDeletes { policies, api, clusters, clock, state });
         // Weak: the clusters' listeners live as long as the clusters, which are held here.
         let forgets = Arc::downgrade(&this);
-        all.listen(move |turn| {
-            if turn.now.is_none()
+        all.listen(move |transition| {
+            if transition.now.is_none()
                 && let Some(this) = forgets.upgrade()
             {
-                this.state.lock().taken.remove(names::execution_namespace(&turn.key.name).as_str());
+                this.state.lock().taken.remove(names::execution_namespace(&transition.key.name).as_str());
             }
         });
         this
@@ -164,13 +164,14 @@ impl SafeDeletes {
     }
 
     /// The Works that wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
-    pub fn to_judge_again(&self, turn: &Turn<Cluster>) -> Vec<Arc<Object>> {
+    pub fn to_judge_again(&self, transition: &Transition<Cluster>) -> Vec<Arc<Object>> {
         let word = |cluster: &Cluster| {
             let said = cluster.annotation(CONFIRM_REMOVALS).map(str::to_owned);
             Some((said, cluster.metadata.labels.clone().unwrap_or_default(), cluster.deleting()))
         };
-        let (before, now) = (turn.before.as_deref().and_then(word), turn.now.as_deref().and_then(word));
-        if now == before { Vec::new() } else { self.marked(&turn.key.name) }
+        let (before, now) =
+            (transition.before.as_deref().and_then(word), transition.now.as_deref().and_then(word));
+        if now == before { Vec::new() } else { self.marked(&transition.key.name) }
     }
 
     /// Decides, and notes what goes, in one step: of those who ask at once each is to see what the others took. `None` where it depends on

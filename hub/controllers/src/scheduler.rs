@@ -16,13 +16,13 @@ use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_cha
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::controller_context::ControllerContext;
 use crate::estimator::{self, Estimator};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 mod binding_queue;
 mod reservations;
@@ -38,7 +38,7 @@ const STATUS_TRIES: usize = 16;
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     /// Bindings that found no place the last time: any cluster may be the one.
     unplaced: Mutex<BTreeSet<Key>>,
     reservations: Reservations,
@@ -61,7 +61,7 @@ impl Scheduler {
     }
 
     /// A scheduler, which goes by what an estimator says beside what clusters report.
-    pub fn new(shared: Arc<Shared>, estimator: Option<Arc<dyn Estimator>>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>, estimator: Option<Arc<dyn Estimator>>) -> Arc<Self> {
         let reservations = Reservations::new(shared.gates.enabled(Gate::SchedulingOvercommitProtection));
         Arc::new(Scheduler { shared, unplaced: Mutex::default(), reservations, estimator })
     }
@@ -73,21 +73,21 @@ impl Scheduler {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
         let scheduler = self.clone();
-        sources.push(self.shared.clusters.wakes(move |turn| {
-            if let (Some(before), Some(now)) = (&turn.before, &turn.now)
+        sources.push(self.shared.clusters.wakes(move |transition| {
+            if let (Some(before), Some(now)) = (&transition.before, &transition.now)
                 && !cluster_changes::matters_to_placement(before, now)
             {
                 return Vec::new();
             }
-            let mut keys = scheduler.shared.bindings.to_schedule(turn);
+            let mut keys = scheduler.shared.bindings.to_schedule(transition);
             keys.extend(scheduler.unplaced.lock().iter().cloned());
             keys.into_iter().collect()
         }));
         if self.shared.gates.enabled(Gate::FederatedQuotaEnforcement) {
             let scheduler = self.clone();
-            sources.push(self.shared.quotas.wakes(move |turn| {
+            sources.push(self.shared.quotas.wakes(move |transition| {
                 let unplaced = scheduler.unplaced.lock();
-                unplaced.iter().filter(|key| key.namespace == turn.key.namespace).cloned().collect()
+                unplaced.iter().filter(|key| key.namespace == transition.key.namespace).cloned().collect()
             }));
         }
         if self.reservations.are_kept() {

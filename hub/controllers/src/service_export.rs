@@ -14,19 +14,19 @@ use karmada_core::service_export::{self as core, KIND};
 use karmada_core::service_import::{API, refused};
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::export_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 
 /// The controller.
 pub struct ServiceExports {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// The ServiceExport of a binding that may be of one.
@@ -45,7 +45,7 @@ fn of_leaving(change: &Change) -> Option<Key> {
 
 impl ServiceExports {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(ServiceExports { shared })
     }
 

@@ -10,15 +10,15 @@ use karmada_api::{names, object};
 use karmada_core::service_import::{self as core, API, Derived, KIND};
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change, Key, Propagation};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 /// The controller.
 pub struct ServiceImports {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 /// The ServiceImport of a Service that may be derived from one.
@@ -30,7 +30,7 @@ fn of_service(change: &Change) -> Option<Key> {
 
 impl ServiceImports {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(ServiceImports { shared })
     }
 

@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 use crate::works_index::binding_id;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
@@ -64,20 +64,20 @@ struct Seen {
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
 pub struct BindingStatus {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     /// What was seen when all was told the last time: that one's own words come back as changes is no reason to look again.
     settled: Mutex<BTreeMap<Key, Seen>>,
 }
 
 impl BindingStatus {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(BindingStatus { shared, settled: Mutex::default() })
     }
 
     /// What wakes this controller: a binding, and any of its Works. Of its template the detector tells. `settle`: how long reports of the sites
     /// of one binding, which mostly come together, have to make one write of its status.
-    pub fn wakes(shared: &Shared, settle: Duration) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext, settle: Duration) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).settling(settle)).collect();
         let bindings = shared.bindings.clone();

@@ -13,19 +13,19 @@ use karmada_api::strings::events;
 use karmada_api::work::Work;
 use karmada_core::unified_auth::{self, Reach};
 
+use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, Change, Key};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::shared::{Put, Shared};
-use crate::typed::{Turn, Typed};
+use crate::typed::{Transition, Typed};
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 
 /// The controller.
 pub struct UnifiedAuth {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 fn reach(role: Option<&Arc<ClusterRole>>) -> Reach {
@@ -57,43 +57,43 @@ fn work_of(change: &Change) -> Vec<Key> {
 }
 
 /// Whether a cluster came, is leaving, or went.
-fn comes_or_goes(turn: &Turn<Cluster>) -> bool {
+fn comes_or_goes(transition: &Transition<Cluster>) -> bool {
     let state = |cluster: &Option<Arc<Cluster>>| {
         cluster.as_ref().map(|cluster| (cluster.metadata.uid.clone(), cluster.deleting()))
     };
-    state(&turn.before) != state(&turn.now)
+    state(&transition.before) != state(&transition.now)
 }
 
 impl UnifiedAuth {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(UnifiedAuth { shared })
     }
 
     /// What wakes this controller: a Cluster that comes or goes; a role or a binding, for the clusters that it lets be reached, or did; one of
     /// the Works itself.
-    pub fn wakes(shared: &Shared) -> Vec<Source<Key>> {
-        let clusters = shared.clusters.wakes(|turn| match comes_or_goes(turn) {
-            true => vec![turn.key.clone()],
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
+        let clusters = shared.clusters.wakes(|transition| match comes_or_goes(transition) {
+            true => vec![transition.key.clone()],
             false => Vec::new(),
         });
         let known = shared.clusters.clone();
-        let roles = shared.cluster_roles.wakes(move |turn| {
-            let (before, now) = (reach(turn.before.as_ref()), reach(turn.now.as_ref()));
+        let roles = shared.cluster_roles.wakes(move |transition| {
+            let (before, now) = (reach(transition.before.as_ref()), reach(transition.now.as_ref()));
             if before == now {
                 return Vec::new();
             }
             [before, now].iter().flat_map(|reach| meant(reach, &known)).collect()
         });
         let (known, all_roles) = (shared.clusters.clone(), shared.cluster_roles.clone());
-        let bindings = shared.cluster_role_bindings.wakes(move |turn| {
-            if turn.before == turn.now {
+        let bindings = shared.cluster_role_bindings.wakes(move |transition| {
+            if transition.before == transition.now {
                 return Vec::new();
             }
             let of = |binding: &ClusterRoleBinding| {
                 meant(&reach(all_roles.get("", &binding.role_ref.name).as_ref()), &known)
             };
-            turn.states().flat_map(of).collect()
+            transition.states().flat_map(of).collect()
         });
         let works = Source::new("work.karmada.io/v1alpha1", "Work", work_of).but_status();
         vec![clusters, roles, bindings, works]

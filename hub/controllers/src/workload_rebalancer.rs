@@ -11,22 +11,22 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::rebalancer::{WorkloadRebalancer, WorkloadReference};
 use karmada_core::rebalancer::{self, RescheduleOutcome};
 
+use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, ApiError, Key, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::shared::Shared;
 
 const REBALANCER: (&str, &str) = ("apps.karmada.io/v1alpha1", "WorkloadRebalancer");
 
 /// The controller.
 pub struct Rebalancers {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
 }
 
 impl Rebalancers {
     /// A controller.
-    pub fn new(shared: Arc<Shared>) -> Arc<Self> {
+    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
         Arc::new(Rebalancers { shared })
     }
 

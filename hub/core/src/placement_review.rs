@@ -167,11 +167,7 @@ where
         exact,
     };
     let decision = scheduler::preview(&asked);
-    let message = match &decision.outcome {
-        Outcome::Failed(failure) => failure.to_string(),
-        Outcome::NotOurs => "it is left to another scheduler, or scheduling is suspended".to_owned(),
-        Outcome::UpToDate | Outcome::Scheduled(_) => String::new(),
-    };
+    let message = why_not_placed(&decision.outcome);
     let placed = placed(binding, &decision);
     let rendered = binding::Input {
         binding: &placed,
@@ -235,6 +231,15 @@ fn binding_of<P, C, O>(
             Some(binding) => Ok(binding.clone()),
             None => Err("its policy is lazy: it acts with the next change of the template".to_owned()),
         },
+    }
+}
+
+/// Empty where it is placed.
+fn why_not_placed(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed(failure) => failure.to_string(),
+        Outcome::NotOurs => "it is left to another scheduler, or scheduling is suspended".to_owned(),
+        Outcome::UpToDate | Outcome::Scheduled(_) => String::new(),
     }
 }
 

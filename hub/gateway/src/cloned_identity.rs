@@ -8,7 +8,7 @@ use std::time::Duration;
 use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass};
 
 use crate::gateway::Gateway;
-use crate::session::Control;
+use crate::session::SessionOrder;
 use crate::session_admission::{self, close};
 
 /// A clone asks again this seldom: a person must look.
@@ -53,7 +53,7 @@ pub(crate) async fn refuse(gateway: &Gateway, cluster: &str, hello: &Hello) -> R
         return Ok(());
     }
     let asked = gateway.now();
-    old.order(Control::Probe);
+    old.order(SessionOrder::Probe);
     let answered = async {
         loop {
             let heard = old.heard.notified();

@@ -11,7 +11,7 @@ use futures::future::Either;
 use futures::{Sink, Stream, StreamExt, stream};
 use karmada_certs::PeerIdentity;
 use karmada_proto::digest::Content;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{
     AgentFrame, Close, CloseCode, Hello, HubFrame, RetryClass, Seen, agent_frame, hub_frame,
 };
@@ -19,7 +19,7 @@ use karmada_proto::{frame, quoted};
 
 use crate::cloned_identity;
 use crate::gateway::Gateway;
-use crate::ports::{Batch, ClusterLife, CursorOrigin, HeldDeletes, Occurrence, PortError, Position};
+use crate::ports::{Batch, ClusterIncarnation, CursorOrigin, HeldDeletes, Occurrence, PortError, Position};
 use crate::session::{Holding, Opening, Session};
 use crate::session_admission::{self, close};
 use crate::session_handle::SessionHandle;
@@ -34,7 +34,7 @@ pub struct Caller {
     /// The connection's other end, where it is known.
     pub from: Option<IpAddr>,
     /// When the connection last brought a byte, on the gateway's clock; never, where the transport does not tell.
-    pub pulse: Pulse,
+    pub last_read: LastRead,
     /// What carries the frames, for display.
     pub transport: &'static str,
 }
@@ -111,7 +111,7 @@ where
     gateway.paced(&cluster)?;
     cloned_identity::refuse(gateway, &cluster, &hello).await?;
     let uid = gateway.ports.registrar.uid_of(&cluster);
-    let whose = ClusterLife { cluster: &cluster, uid: &uid };
+    let whose = ClusterIncarnation { cluster: &cluster, uid: &uid };
     let (position, resume) = position(gateway, whose, &hello).await?;
     let epoch = position.epoch;
     let busy = |error: PortError| session_admission::busy(error.message);
@@ -121,24 +121,12 @@ where
     let resume = resume.filter(|_| holds_deletes.is_none());
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
-    // What was decided before all that was waited for may hold no more: asked again, before another session is replaced...
+    // What was decided before all that was waited for may hold no more: asked again, before another session is replaced.
     authorized(gateway, peer, &cluster).await?;
     let (hub_clock_ms, now) = (gateway.wall_ms(), gateway.now());
     let handle = Arc::new(SessionHandle::new(&cluster, session_seq, &hello.boot_id, peer));
     let way = Way { transport: caller.transport, address: caller.from, epoch };
-    if !gateway.fleet.enter(&handle, &hello, way) {
-        return Err(session_admission::busy("a newer session of this cluster is there".into()));
-    }
-    // ... and once it can be found: who is shut out from now on is closed there.
-    if let Err(close) = authorized(gateway, peer, &cluster).await {
-        gateway.fleet.leave(&handle);
-        return Err(close);
-    }
-    // A new epoch that began meanwhile called those that it found: this one was not there yet.
-    if gateway.ports.sessions.position().await.map_err(busy)?.epoch != epoch {
-        gateway.fleet.leave(&handle);
-        return Err(session_admission::busy("the hub entered a new epoch".into()));
-    }
+    enter(gateway, peer, &handle, &hello, way).await?;
     let opening = Opening {
         protocol,
         session_seq,
@@ -159,7 +147,7 @@ where
     let session = Session::open(hello, &opening, &gateway.options, now);
     let session = session.until(ends).packs_with(gateway.encodings.clone());
     let stream = SessionStream::new(gateway.clone(), handle, session, inbound, feed);
-    let mut stream = stream.heard_by(caller.pulse.clone());
+    let mut stream = stream.with_last_read(caller.last_read.clone());
     stream.let_go(now);
     stream.tells_documents(now);
     if told.is_some_and(|told| !gateway.ports.statuses.says(&cluster, &told)) {
@@ -171,6 +159,32 @@ where
 /// How long the certificate is still valid.
 fn life_left(peer: &PeerIdentity, now_ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(peer.not_after.as_millisecond() - now_ms).unwrap_or(0))
+}
+
+/// Has the session found as its cluster's from now on, in place of the one before.
+async fn enter(
+    gateway: &Gateway,
+    peer: &PeerIdentity,
+    handle: &Arc<SessionHandle>,
+    hello: &Hello,
+    way: Way,
+) -> Result<(), Close> {
+    let epoch = way.epoch;
+    if !gateway.fleet.enter(handle, hello, way) {
+        return Err(session_admission::busy("a newer session of this cluster is there".into()));
+    }
+    // Asked once more when it can be found: who is shut out from now on is closed there.
+    if let Err(close) = authorized(gateway, peer, &handle.cluster).await {
+        gateway.fleet.leave(handle);
+        return Err(close);
+    }
+    let position = gateway.ports.sessions.position().await;
+    // A new epoch that began meanwhile called those that it found: this one was not there yet.
+    if position.map_err(|error| session_admission::busy(error.message))?.epoch != epoch {
+        gateway.fleet.leave(handle);
+        return Err(session_admission::busy("the hub entered a new epoch".into()));
+    }
+    Ok(())
 }
 
 /// Whether `peer` still speaks for `cluster`.
@@ -203,7 +217,7 @@ where
 /// the site does not have all of it, this says so, also where nothing waits for a word any more.
 async fn holds_deletes(
     gateway: &Gateway,
-    whose: ClusterLife<'_>,
+    whose: ClusterIncarnation<'_>,
     hello: &Hello,
     now: Batch,
 ) -> Result<Option<Holding>, PortError> {
@@ -231,7 +245,7 @@ async fn holds_deletes(
 }
 
 /// What the agent was ever told that is not of the history that the hub has.
-fn other_lives(gateway: &Gateway, whose: ClusterLife<'_>, hello: &Hello) -> Vec<Seen> {
+fn other_lives(gateway: &Gateway, whose: ClusterIncarnation<'_>, hello: &Hello) -> Vec<Seen> {
     let told = |life: &Seen| gateway.ports.sessions.told(whose, life.timeline, life.revision);
     session_admission::lives(hello).filter(|life| told(life) == CursorOrigin::InAnotherLife).collect()
 }
@@ -239,7 +253,7 @@ fn other_lives(gateway: &Gateway, whose: ClusterLife<'_>, hello: &Hello) -> Vec<
 /// Where the hub stands and where to resume. Mints a new epoch where the agent was given one that the hub does not know.
 async fn position(
     gateway: &Gateway,
-    whose: ClusterLife<'_>,
+    whose: ClusterIncarnation<'_>,
     hello: &Hello,
 ) -> Result<(Position, Option<u64>), Close> {
     let sessions = &gateway.ports.sessions;

@@ -20,7 +20,7 @@ use crate::encodings::Encodings;
 use crate::options::Options;
 use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
 use crate::rate::{Buckets, LineBudget, Rate};
-use crate::session::{Control, Document};
+use crate::session::{Document, SessionOrder};
 use crate::session_admission;
 use crate::session_handle::SessionHandle;
 use crate::shared_fleet::SharedFleet;
@@ -85,7 +85,7 @@ impl Gateway {
                 let message = "given up: nothing was heard, or taken, for too long".to_owned();
                 let again =
                     session_admission::close(CloseCode::Dead, RetryClass::RetryNow, Duration::ZERO, message);
-                handle.order(Control::Close(again));
+                handle.order(SessionOrder::Close(again));
                 tracing::info!(cluster = handle.cluster, "a session that takes nothing is given up");
             }
         }
@@ -127,7 +127,7 @@ impl Gateway {
         });
         tracing::info!(cluster = handle.cluster, why = close.message, "a session was ended");
         self.fleet.leave(handle);
-        handle.order(Control::Close(close));
+        handle.order(SessionOrder::Close(close));
     }
 
     /// What is known of the fleet: its sessions and links.
@@ -152,7 +152,7 @@ impl Gateway {
     pub async fn tell_trust(&self, revision: u64) {
         let mut pace = 0;
         for handle in self.fleet.handles() {
-            handle.order(Control::Trust(revision));
+            handle.order(SessionOrder::Trust(revision));
             pace += 1;
             if pace % self.options.accept_rate.max(1) == 0 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -169,7 +169,7 @@ impl Gateway {
             if self.documents.lock().get(&(document.table as i32)) != Some(&document) {
                 return;
             }
-            handle.order(Control::Tell(document.clone()));
+            handle.order(SessionOrder::Tell(document.clone()));
             pace += 1;
             if pace % self.options.accept_rate.max(1) == 0 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -185,14 +185,14 @@ impl Gateway {
     /// Has the agent of `cluster` tell the cluster's status again. True where it is connected.
     pub fn ask_cluster_status(&self, cluster: &str) -> bool {
         let Some(handle) = self.fleet.handle(cluster) else { return false };
-        handle.order(Control::AskCluster);
+        handle.order(SessionOrder::AskCluster);
         true
     }
 
     /// Has the agent of `cluster` count free nodes by these grades, JSON of `spec.resourceModels`. True where it is connected.
     pub fn count_by(&self, cluster: &str, models: Bytes) -> bool {
         let Some(handle) = self.fleet.handle(cluster) else { return false };
-        handle.order(Control::CountBy(models));
+        handle.order(SessionOrder::CountBy(models));
         true
     }
 
@@ -204,7 +204,7 @@ impl Gateway {
         }
         self.fleet.confirmed(cluster, batch);
         if let Some(handle) = self.fleet.handle(cluster) {
-            handle.order(Control::ConfirmDeletes(batch));
+            handle.order(SessionOrder::ConfirmDeletes(batch));
         }
     }
 
@@ -213,7 +213,7 @@ impl Gateway {
     pub fn let_go(&self, cluster: &str, decided: Vec<(String, bool)>) {
         if let Some(handle) = self.fleet.handle(cluster) {
             let is_orphan = |(key, _): &(String, bool)| !self.ports.works.holds(cluster, key);
-            handle.order(Control::LetGo(decided.into_iter().filter(is_orphan).collect()));
+            handle.order(SessionOrder::LetGo(decided.into_iter().filter(is_orphan).collect()));
         }
     }
 
@@ -224,7 +224,7 @@ impl Gateway {
         for handle in &handles {
             // Drawn, so that two hubs that stop at once do not send their agents to a third in the same order.
             let after = (within / 2).mul_f64(self.random() as f64 / u64::MAX as f64);
-            handle.order(Control::Drain(after));
+            handle.order(SessionOrder::Drain(after));
         }
         let until = self.now() + within + Duration::from_secs(1);
         while self.fleet.sessions() > 0 && self.now() < until {
@@ -242,7 +242,7 @@ impl Gateway {
             let message = "the hub entered a new epoch".to_owned();
             let after = session_admission::spread(self.random(), handles.len(), self.options.accept_rate);
             let again = session_admission::close(CloseCode::Recycle, RetryClass::RetryNow, after, message);
-            handle.order(Control::Close(again));
+            handle.order(SessionOrder::Close(again));
         }
     }
 
@@ -262,7 +262,7 @@ impl Gateway {
         self.refusals.lock().line(self.now())
     }
 
-    /// Monotonic time, on the clock that a connection's bytes are timed by (`karmada_proto::pulse::Pulse`).
+    /// Monotonic time, on the clock that a connection's bytes are timed by (`karmada_proto::last_read::LastRead`).
     pub fn now(&self) -> Duration {
         self.fleet.sources().elapsed()
     }

@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 use karmada_certs::PeerIdentity;
 use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::join::JOIN_LIMIT;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::fleet_server::{Fleet, FleetServer};
 use karmada_proto::v1::{AgentFrame, HubFrame, JoinReply, JoinRequest, TunnelFrame};
 use tonic::{Request, Response, Status, Streaming};
@@ -72,7 +72,7 @@ impl Fleet for FleetService {
         let caller = Caller {
             peer,
             from: shown.get::<IpAddr>().copied(),
-            pulse: shown.get::<Pulse>().cloned().unwrap_or_default(),
+            last_read: shown.get::<LastRead>().cloned().unwrap_or_default(),
             transport: TRANSPORT,
         };
         let frames = connect(&self.gateway, caller, request.into_inner()).await;

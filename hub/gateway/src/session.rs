@@ -1,7 +1,7 @@
 //! One agent's session, as a state machine: no IO, no clock, no tasks.
 //!
 //! Comes in: frames of the agent ([`Session::frame`]), events of its Works ([`Session::work`]), orders of the
-//! registry ([`Session::control`]), time ([`Session::tick`]), outcomes of report writes
+//! gateway ([`Session::obey`]), time ([`Session::tick`]), outcomes of report writes
 //! ([`Session::report_done`]). Goes out, when asked for: frames ([`Session::next_frame`]), reports to write
 //! ([`Session::next_report`]), and [`Effect`]s. `now` is monotonic time since any fixed start. What Works do is in
 //! [`dispatch`], what becomes of frames in [`frames`].
@@ -12,9 +12,11 @@ mod digests;
 mod dispatch;
 mod documents;
 mod frames;
+mod held_deletes;
 mod liveness;
+mod opening;
+mod orders;
 mod packing;
-mod withheld;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,15 +26,17 @@ use bytes::Bytes;
 use karmada_proto::credit::{CreditWindow, SendCredit};
 use karmada_proto::digest::Seed;
 use karmada_proto::v1::{self, Close, CloseCode, RetryClass, Table, hub_frame};
-use karmada_proto::{ASK, CHUNK, FEATURES, cadence, frame};
+use karmada_proto::{ASK, cadence, frame};
 
 pub use self::comparison::root as wanted_root;
 use self::digests::Digests;
 use self::dispatch::Dispatch;
 pub use self::documents::Document;
 use self::documents::Documents;
+pub use self::held_deletes::Holding;
 use self::liveness::{Liveness, Silence};
-pub use self::withheld::Holding;
+pub use self::opening::Opening;
+pub use self::orders::SessionOrder;
 use crate::encodings::Encodings;
 use crate::fleet::Progress;
 use crate::inbox::{Inbox, Report};
@@ -46,29 +50,6 @@ const ANSWERS: usize = 64;
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(30);
 /// Reports waiting beyond which the agent gets no new status credit.
 const INBOX_ROOM: usize = 128;
-
-/// What the registry wants of a session.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Control {
-    /// Ask the agent for a sign of life.
-    Probe,
-    /// Ask the agent to leave after this long, and close it if it has not twice that long after.
-    Drain(Duration),
-    /// A person confirmed these deletes.
-    ConfirmDeletes(Batch),
-    /// Have the agent release these orphaned Works: their names, and whether their objects stay.
-    LetGo(Vec<(String, bool)>),
-    /// Ask the agent to tell the cluster's status again.
-    AskCluster,
-    /// Have the agent count free nodes by these grades: JSON of `spec.resourceModels`.
-    CountBy(Bytes),
-    /// Tell the agent this document, where it holds another.
-    Tell(Arc<Document>),
-    /// Tell the agent which CAs are to be trusted now.
-    Trust(u64),
-    /// Close with this.
-    Close(Close),
-}
 
 /// What the shell does for the session.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +81,7 @@ pub struct Session {
     dispatch: Dispatch,
     out: VecDeque<hub_frame::Body>,
     effects: VecDeque<Effect>,
-    purse: SendCredit,
+    send_credit: SendCredit,
     credit: CreditWindow,
     refused: u64,
     inbox: Inbox,
@@ -121,54 +102,13 @@ pub struct Session {
     closing: bool,
 }
 
-/// What a session begins with.
-#[derive(Debug, Clone)]
-pub struct Opening {
-    /// The protocol version agreed on.
-    pub protocol: u32,
-    /// This session's number.
-    pub session_seq: u64,
-    /// The hub's epoch.
-    pub epoch: u64,
-    /// The proof that it was handed out.
-    pub epoch_seal: Bytes,
-    /// This start of the hub, by the number that this Cluster's agent is told.
-    pub timeline: u64,
-    /// Where the watch resumes; `None`: a full listing.
-    pub resumed: Option<u64>,
-    /// Whether what the agent was told is all of this hub's history.
-    pub of_our_history: bool,
-    /// Which deletes of listings wait for a person to confirm them.
-    pub holds_deletes: Option<Holding>,
-    /// See [`crate::session_admission::retry_hint`].
-    pub retry_hint: Duration,
-    /// The hub's wall clock, milliseconds since 1970 UTC.
-    pub hub_clock_ms: i64,
-    /// What tells the CAs that are to be trusted from others.
-    pub trust_revision: u64,
-}
-
 impl Session {
     /// Opens a session for `hello` and queues the welcome.
     pub fn open(hello: v1::Hello, opening: &Opening, options: &Options, now: Duration) -> Self {
         let credit = CreditWindow::new(options.status_window);
-        let mut purse = SendCredit::default();
-        purse.add(&hello.credit.unwrap_or_default());
-        let welcome = v1::Welcome {
-            protocol: opening.protocol,
-            session_seq: opening.session_seq,
-            epoch: opening.epoch,
-            ping_min_ms: options.ping_min.as_millis() as u64,
-            ping_max_ms: options.ping_max.as_millis() as u64,
-            retry_hint_ms: opening.retry_hint.as_millis() as u64,
-            credit: Some(credit.window()),
-            hub_clock_ms: opening.hub_clock_ms,
-            frame_limit: CHUNK as u32,
-            timeline: opening.timeline,
-            epoch_seal: opening.epoch_seal.clone(),
-            trust_bundle_revision: opening.trust_revision,
-            features: agreed(&hello.features),
-        };
+        let mut send_credit = SendCredit::default();
+        send_credit.add(&hello.credit.unwrap_or_default());
+        let welcome = opening.welcome(&hello.features, credit.window(), options);
         let digests = Digests::new(&hello);
         let documents = Documents::new(&hello);
         let is_asked = hello.features.iter().any(|feature| feature == ASK);
@@ -177,7 +117,7 @@ impl Session {
             dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::Stands(false)].into(),
-            purse,
+            send_credit,
             credit,
             refused: 0,
             inbox: Inbox::default(),
@@ -325,7 +265,7 @@ impl Session {
         {
             return Some(frame);
         }
-        let frame = self.dispatch.next_frame(&mut self.purse, &mut self.inbox);
+        let frame = self.dispatch.next_frame(&mut self.send_credit, &mut self.inbox);
         if let Some((batch, held)) = self.dispatch.take_held() {
             self.effects.push_back(Effect::DeletesHeld(batch, held));
         }
@@ -351,7 +291,7 @@ impl Session {
         self.inbox.done(report, again);
     }
 
-    // ------------------------------------------------------------------------------- time and control
+    // ------------------------------------------------------------------------------- time and orders
 
     /// The next thing for the shell to do.
     pub fn next_effect(&mut self) -> Option<Effect> {
@@ -405,42 +345,6 @@ impl Session {
             .fold(first, Duration::min)
     }
 
-    /// Does what is ordered, unless the session is about to end.
-    pub fn control(&mut self, control: Control, now: Duration) {
-        if self.closing {
-            return;
-        }
-        match control {
-            Control::Probe => self.probe(now),
-            Control::Drain(after) => {
-                self.leave_by = Some(now + after + after + Duration::from_secs(1));
-                self.out.push_back(hub_frame::Body::Drain(v1::Drain { after_ms: after.as_millis() as u64 }));
-            }
-            Control::ConfirmDeletes(batch) => {
-                if batch.epoch == self.epoch && self.dispatch.confirm_deletes(batch.revision) {
-                    self.effects.push_back(Effect::Relist);
-                }
-            }
-            Control::LetGo(decided) => {
-                decided.into_iter().for_each(|(key, preserve)| self.dispatch.let_go(&key, preserve));
-            }
-            Control::AskCluster => {
-                let again = v1::Resync { cluster: true, ..v1::Resync::default() };
-                self.out.push_back(hub_frame::Body::Resync(again));
-            }
-            Control::CountBy(resource_models) => {
-                let otherwise = v1::Resync { resource_models, ..v1::Resync::default() };
-                self.out.push_back(hub_frame::Body::Resync(otherwise));
-            }
-            Control::Trust(trust_bundle_revision) => {
-                let others = v1::Resync { trust_bundle_revision, ..v1::Resync::default() };
-                self.out.push_back(hub_frame::Body::Resync(others));
-            }
-            Control::Tell(document) => self.documents.want(document),
-            Control::Close(close) => self.close(close),
-        }
-    }
-
     /// True once everything that is still to be said has been said.
     pub fn finished(&self) -> bool {
         self.closing && self.out.is_empty()
@@ -461,12 +365,6 @@ impl Session {
             self.out.push_back(hub_frame::Body::Close(close));
         }
     }
-}
-
-/// What both ends understand.
-fn agreed(theirs: &[String]) -> Vec<String> {
-    let ours = FEATURES.iter().filter(|feature| theirs.iter().any(|their| their == *feature));
-    ours.map(|feature| (*feature).to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::pending_asks::{NotAsked, PendingAsks};
-use crate::session::Control;
+use crate::session::SessionOrder;
 
 /// The handle of one session.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct SessionHandle {
     /// Nothing counts any more that is done in this session's name.
     pub over: CancellationToken,
     asks: Mutex<PendingAsks>,
-    orders: Mutex<VecDeque<Control>>,
+    orders: Mutex<VecDeque<SessionOrder>>,
     fenced: Mutex<bool>,
 }
 
@@ -57,19 +57,19 @@ impl SessionHandle {
     }
 
     /// Gives the session an order.
-    pub fn order(&self, control: Control) {
+    pub fn order(&self, order: SessionOrder) {
         let mut orders = self.orders.lock();
-        let is_closed = orders.iter().any(|waiting| matches!(waiting, Control::Close(_)));
+        let is_closed = orders.iter().any(|waiting| matches!(waiting, SessionOrder::Close(_)));
         if !is_closed {
-            orders.retain(|waiting| !replaces(&control, waiting));
-            orders.push_back(control);
+            orders.retain(|waiting| !replaces(&order, waiting));
+            orders.push_back(order);
         }
         drop(orders);
         self.waker.wake();
     }
 
     /// The next order.
-    pub fn take_order(&self) -> Option<Control> {
+    pub fn take_order(&self) -> Option<SessionOrder> {
         self.orders.lock().pop_front()
     }
 
@@ -109,9 +109,9 @@ impl SessionHandle {
 }
 
 /// Whether an order takes the place of one that waits: both are of one sort, and about one document.
-fn replaces(newer: &Control, waiting: &Control) -> bool {
+fn replaces(newer: &SessionOrder, waiting: &SessionOrder) -> bool {
     match (newer, waiting) {
-        (Control::Tell(newer), Control::Tell(waiting)) => newer.table == waiting.table,
+        (SessionOrder::Tell(newer), SessionOrder::Tell(waiting)) => newer.table == waiting.table,
         _ => discriminant(newer) == discriminant(waiting),
     }
 }
@@ -128,17 +128,21 @@ mod tests {
         let peer = crate::testing::peer("m");
         let handle = SessionHandle::new("m", 1, "b", &peer);
         for round in 0..1000_u64 {
-            handle.order(Control::Probe);
-            handle.order(Control::Trust(round));
-            handle.order(Control::CountBy(Bytes::from(round.to_string())));
+            handle.order(SessionOrder::Probe);
+            handle.order(SessionOrder::Trust(round));
+            handle.order(SessionOrder::CountBy(Bytes::from(round.to_string())));
         }
-        let close = |code: CloseCode| Control::Close(Close { code: code.into(), ..Close::default() });
-        for late in [close(CloseCode::Replaced), close(CloseCode::Revoked), Control::Probe] {
+        let close = |code: CloseCode| SessionOrder::Close(Close { code: code.into(), ..Close::default() });
+        for late in [close(CloseCode::Replaced), close(CloseCode::Revoked), SessionOrder::Probe] {
             handle.order(late);
         }
-        let waiting: Vec<Control> = std::iter::from_fn(|| handle.take_order()).collect();
-        let last =
-            [Control::Probe, Control::Trust(999), Control::CountBy("999".into()), close(CloseCode::Replaced)];
+        let waiting: Vec<SessionOrder> = std::iter::from_fn(|| handle.take_order()).collect();
+        let last = [
+            SessionOrder::Probe,
+            SessionOrder::Trust(999),
+            SessionOrder::CountBy("999".into()),
+            close(CloseCode::Replaced),
+        ];
         assert_eq!(waiting, last);
     }
 }

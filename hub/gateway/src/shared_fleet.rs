@@ -18,7 +18,7 @@ use crate::fleet::{
     ClusterLink, Entry, Fleet, Heard, Hold, Newcomer, Progress, StatusVerdict, Wake, WorkProgressCache,
 };
 use crate::ports::Batch;
-use crate::session::Control;
+use crate::session::SessionOrder;
 use crate::session_admission::close;
 use crate::session_handle::SessionHandle;
 use crate::sources::Sources;
@@ -89,7 +89,12 @@ impl SharedFleet {
             let message = "a newer session of this cluster took over".to_owned();
             old.fence();
             let pause = Duration::from_secs(10);
-            old.order(Control::Close(close(CloseCode::Replaced, RetryClass::RetryAfter, pause, message)));
+            old.order(SessionOrder::Close(close(
+                CloseCode::Replaced,
+                RetryClass::RetryAfter,
+                pause,
+                message,
+            )));
         }
         matches!(entry, Entry::Entered(_))
     }

@@ -4,6 +4,9 @@
 //! In: the agent's frames, by any stream of them; events of its Works; orders by its handle. Out: frames to the agent, as often as
 //! whoever carries them polls for one: each poll moves what has come in into the session and what the session wants out.
 
+mod renewal;
+mod report_writes;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,18 +16,19 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, Stream};
 use futures::{FutureExt, StreamExt};
-use karmada_certs::{CertificateRequest, PeerIdentity};
 use karmada_proto::digest::{Buckets, Content, Root, Seed};
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
+use karmada_proto::quoted;
 use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, Table, agent_frame};
-use karmada_proto::{STATUS_LIMIT, quoted};
 use tokio::time::{Sleep, sleep_until};
 
+use self::renewal::renew;
+use self::report_writes::{weight, write};
 use crate::fleet::{Hold, Progress};
 use crate::gateway::Gateway;
-use crate::inbox::{Packed, Report};
-use crate::ports::{Occurrence, PortError, WorkEvent, WorkFeed};
-use crate::session::{Control, Effect, Session, wanted_root};
+use crate::inbox::Report;
+use crate::ports::{PortError, WorkEvent, WorkFeed};
+use crate::session::{Effect, Session, SessionOrder, wanted_root};
 use crate::session_handle::SessionHandle;
 
 /// Frames and events taken in one poll before something is sent.
@@ -55,17 +59,6 @@ fn rows(statuses: &[(Arc<str>, Content)]) -> impl Iterator<Item = (&str, Content
     statuses.iter().map(|(key, content)| (&**key, *content))
 }
 
-/// What a report unpacks to, in KiB.
-fn weight(report: &Report) -> u32 {
-    let packed = match report {
-        Report::Work(_, packed) => packed.as_ref(),
-        Report::Cluster(packed) => Some(packed),
-        _ => None,
-    };
-    let bytes = packed.map_or(0, |packed| packed.decoded_size.min(STATUS_LIMIT as u64));
-    bytes.div_ceil(1024) as u32
-}
-
 /// The frames to one agent, whose own come by `I`.
 pub(crate) struct SessionStream<I> {
     gateway: Arc<Gateway>,
@@ -81,7 +74,7 @@ pub(crate) struct SessionStream<I> {
     renewal: Option<BoxFuture<'static, RenewReply>>,
     timer: Pin<Box<Sleep>>,
     /// When the connection last brought a byte.
-    pulse: Pulse,
+    last_read: LastRead,
     /// The root of the statuses as the hub had them, and their version then.
     statuses: Option<(u64, Root)>,
     over: bool,
@@ -112,23 +105,23 @@ where
             unpacked: 0,
             renewal: None,
             timer,
-            pulse: Pulse::default(),
+            last_read: LastRead::default(),
             statuses: None,
             over: false,
         }
     }
 
     /// The same over a connection that tells when it brings bytes, on the gateway's clock.
-    pub(crate) fn heard_by(mut self, pulse: Pulse) -> Self {
-        self.pulse = pulse;
+    pub(crate) fn with_last_read(mut self, last_read: LastRead) -> Self {
+        self.last_read = last_read;
         self
     }
 
     /// Takes what has come in. True where anything had.
     fn take_in(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let mut progress = false;
-        while let Some(control) = self.handle.take_order() {
-            self.session.control(control, now);
+        while let Some(order) = self.handle.take_order() {
+            self.session.obey(order, now);
             progress = true;
         }
         while self.session.listens()
@@ -160,7 +153,7 @@ where
             self.session.renewed(reply);
             progress = true;
         }
-        self.session.heard_bytes(self.pulse.last());
+        self.session.heard_bytes(self.last_read.at());
         self.session.tick(now);
         progress
     }
@@ -263,19 +256,19 @@ where
         let cluster = &self.handle.cluster;
         let mut decided = self.gateway.ports.statuses.orphans_decided(cluster);
         decided.retain(|(key, _)| !self.gateway.ports.works.holds(cluster, key));
-        self.session.control(Control::LetGo(decided), now);
+        self.session.obey(SessionOrder::LetGo(decided), now);
     }
 
     /// What sessions are told of documents that are there already. The session can be found by now: who changes one tells it as well.
     pub(crate) fn tells_documents(&mut self, now: Duration) {
         for document in self.gateway.documents() {
-            self.session.control(Control::Tell(document), now);
+            self.session.obey(SessionOrder::Tell(document), now);
         }
     }
 
     /// The Cluster does not say what its agent told: it is to tell that again.
     pub(crate) fn asks_for_cluster(&mut self, now: Duration) {
-        self.session.control(Control::AskCluster, now);
+        self.session.obey(SessionOrder::AskCluster, now);
     }
 
     /// Starts what the session wants done. True where anything was started.
@@ -377,64 +370,6 @@ impl<I> SessionStream<I> {
             return;
         };
         self.session.renewed(RenewReply { refusal, ..RenewReply::default() });
-    }
-}
-
-async fn write(gateway: &Gateway, cluster: &str, report: Report) -> Result<(), PortError> {
-    let sink = &gateway.ports.statuses;
-    let closed = |_| PortError::later("the gateway ends");
-    // Held until it is written: what is unpacked and parsed is bounded, over all sessions.
-    let _room = gateway.unpacked.acquire_many(weight(&report)).await.map_err(closed)?;
-    let open = |packed: &Packed| packed.open().map_err(|error| PortError::never(error.to_string()));
-    match report {
-        Report::Work(mut report, packed) => {
-            report.manifest_statuses = packed.as_ref().map(open).transpose()?;
-            sink.work_status(cluster, report).await
-        }
-        Report::Finalize { key, uid, objects } => sink.finalize_work(cluster, &key, &uid, &objects).await,
-        Report::Cluster(status) => sink.cluster_status(cluster, open(&status)?).await,
-        Report::Notice(notice) => sink.event(cluster, notice).await,
-        Report::Orphans(keys) => sink.orphans(cluster, keys).await,
-        Report::HoldEnds(held) => {
-            gateway.fleet.nothing_held(cluster);
-            gateway.ports.sessions.hold_ends(cluster, held).await
-        }
-    }
-}
-
-/// Signs a new certificate, for the session that is current and whose key holds.
-async fn renew(gateway: &Gateway, handle: &SessionHandle, csr: &[u8]) -> RenewReply {
-    let peer = &handle.peer;
-    let note = |refused: Option<&str>| {
-        let (user, cluster) = (Some(peer.common_name.as_str()), handle.cluster.as_str());
-        let said = Occurrence { verb: "renew", user, cluster, from: None, refused, pending: false };
-        gateway.ports.registrar.note(&said);
-    };
-    let refused = |refusal: String| {
-        note(Some(&refusal));
-        RenewReply { refusal, ..RenewReply::default() }
-    };
-    if !gateway.fleet.is_current(handle) {
-        return refused("this session is not the cluster's any more".to_owned());
-    }
-    let request = match CertificateRequest::from_der(csr) {
-        Ok(request) => request,
-        Err(error) => return refused(error.to_string()),
-    };
-    match gateway.ports.registrar.renew(&handle.cluster, peer, request).await {
-        Ok(grant) => {
-            note(None);
-            if let Ok(new) = PeerIdentity::from_pem(&grant.certificate) {
-                gateway.fleet.renewed(handle, new.not_after);
-            }
-            RenewReply {
-                certificate: grant.certificate,
-                ca_bundle: grant.ca_bundle,
-                endpoints: grant.endpoints,
-                refusal: String::new(),
-            }
-        }
-        Err(error) => refused(error.message),
     }
 }
 

@@ -133,7 +133,7 @@ impl Signing {
         let asked = self.signer.read(&pem).map_err(invalid)?;
         judge(&request["spec"], &asked).map_err(invalid)?;
         let spec = &request["spec"];
-        self.signer.sign(&pem, &usages(spec), life(spec), now).map_err(|why| ("SigningError", why))
+        self.signer.sign(&pem, &usages(spec), lifetime(spec), now).map_err(|why| ("SigningError", why))
     }
 }
 
@@ -229,7 +229,7 @@ fn judge_node(spec: &Value, asked: &RequestedSubject, wanted: &str) -> Result<()
 }
 
 /// How long the certificate lives. Pure.
-fn life(spec: &Value) -> Duration {
+fn lifetime(spec: &Value) -> Duration {
     let asked = spec["expirationSeconds"].as_u64().map_or(LONGEST, Duration::from_secs);
     asked.clamp(SHORTEST, LONGEST)
 }
@@ -300,7 +300,7 @@ mod tests {
         ] {
             assert_eq!(judge(&spec, asked).is_ok(), fine, "{spec} {asked:?}");
         }
-        assert_eq!(life(&json!({"expirationSeconds": 3600})), Duration::from_secs(3600));
-        assert_eq!((life(&json!({"expirationSeconds": 1})), life(&json!({}))), (SHORTEST, LONGEST));
+        assert_eq!(lifetime(&json!({"expirationSeconds": 3600})), Duration::from_secs(3600));
+        assert_eq!((lifetime(&json!({"expirationSeconds": 1})), lifetime(&json!({}))), (SHORTEST, LONGEST));
     }
 }

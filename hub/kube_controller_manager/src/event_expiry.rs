@@ -13,7 +13,7 @@ use karmada_controller_runtime::informer::Informers;
 use karmada_controller_runtime::port::{Api, Propagation};
 use karmada_controller_runtime::runner::{Action, Clock, Controller, Error};
 
-const LIFE: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+const LIFETIME: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
 const EVERY: Duration = Duration::from_secs(60);
 
 /// Runs the sweeps until told to stop.
@@ -40,7 +40,7 @@ impl Controller for EventExpiry {
         let events = resource(&*self.api, "v1", "Event")?;
         let now = (self.clock)();
         for event in self.api.list(&events, "").await? {
-            if last_seen(&event.value()?).is_some_and(|seen| now.duration_since(seen) >= LIFE) {
+            if last_seen(&event.value()?).is_some_and(|seen| now.duration_since(seen) >= LIFETIME) {
                 let key = &event.key;
                 gone_is_fine(self.api.delete(&events, key, &event.uid, Propagation::Background).await)?;
             }

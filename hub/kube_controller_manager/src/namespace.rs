@@ -154,8 +154,11 @@ fn let_go(mut namespace: Value) -> Value {
     namespace
 }
 
+/// A condition's type, whether it holds, its reason and its message.
+type Condition = (&'static str, bool, &'static str, String);
+
 /// The condition that tells whose resources nobody knows.
-fn discovery_failure(undiscovered: &[(String, String)]) -> (&'static str, bool, &'static str, String) {
+fn discovery_failure(undiscovered: &[(String, String)]) -> Condition {
     const KIND: &str = "NamespaceDeletionDiscoveryFailure";
     if undiscovered.is_empty() {
         return (KIND, false, "ResourcesDiscovered", "All resources successfully discovered".into());
@@ -170,13 +173,48 @@ fn discovery_failure(undiscovered: &[(String, String)]) -> (&'static str, bool, 
     (KIND, true, "DiscoveryFailed", message)
 }
 
+/// The condition that tells what could not be deleted.
+fn content_failure(failures: &[String]) -> Condition {
+    const KIND: &str = "NamespaceDeletionContentFailure";
+    if failures.is_empty() {
+        let message = "All content successfully deleted, may be waiting on finalization";
+        return (KIND, false, "ContentDeleted", message.into());
+    }
+    let (many, all) = (failures.len(), failures.join(", "));
+    let message = format!("Failed to delete all resource types, {many} remaining: {all}");
+    (KIND, true, "ContentDeletionFailed", message)
+}
+
+/// The condition that tells which objects are there still, by resource.
+fn content_remaining(objects: &BTreeMap<String, usize>) -> Condition {
+    const KIND: &str = "NamespaceContentRemaining";
+    if objects.is_empty() {
+        return (KIND, false, "ContentRemoved", "All content successfully removed".into());
+    }
+    let what = counted(objects, " has ");
+    (KIND, true, "SomeResourcesRemain", format!("Some resources are remaining: {what}"))
+}
+
+/// The condition that tells which finalizers are waited for.
+fn finalizers_remaining(finalizers: &BTreeMap<String, usize>) -> Condition {
+    const KIND: &str = "NamespaceFinalizersRemaining";
+    if finalizers.is_empty() {
+        let message = "All content-preserving finalizers finished";
+        return (KIND, false, "ContentHasNoFinalizers", message.into());
+    }
+    let what = counted(finalizers, " in ");
+    let message = format!("Some content in the namespace has finalizers remaining: {what}");
+    (KIND, true, "SomeFinalizersRemain", message)
+}
+
+fn counted(counts: &BTreeMap<String, usize>, between: &str) -> String {
+    let texts: Vec<String> =
+        counts.iter().map(|(name, n)| format!("{name}{between}{n} resource instances")).collect();
+    texts.join(", ")
+}
+
 /// The namespace with the conditions that tell how far its end has come. Pure.
 fn with_conditions(namespace: &Value, left: &Left, now: jiff::Timestamp) -> Value {
-    let counted = |counts: &BTreeMap<String, usize>, between: &str| {
-        let texts: Vec<String> =
-            counts.iter().map(|(name, n)| format!("{name}{between}{n} resource instances")).collect();
-        texts.join(", ")
-    };
     let wanted = [
         discovery_failure(&left.undiscovered),
         (
@@ -185,47 +223,9 @@ fn with_conditions(namespace: &Value, left: &Left, now: jiff::Timestamp) -> Valu
             "ParsedGroupVersions",
             "All legacy kube types successfully parsed".into(),
         ),
-        match left.failures.as_slice() {
-            [] => (
-                "NamespaceDeletionContentFailure",
-                false,
-                "ContentDeleted",
-                "All content successfully deleted, may be waiting on finalization".into(),
-            ),
-            failures => (
-                "NamespaceDeletionContentFailure",
-                true,
-                "ContentDeletionFailed",
-                format!(
-                    "Failed to delete all resource types, {} remaining: {}",
-                    failures.len(),
-                    failures.join(", ")
-                ),
-            ),
-        },
-        if left.objects.is_empty() {
-            ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".into())
-        } else {
-            let what = counted(&left.objects, " has ");
-            (
-                "NamespaceContentRemaining",
-                true,
-                "SomeResourcesRemain",
-                format!("Some resources are remaining: {what}"),
-            )
-        },
-        if left.finalizers.is_empty() {
-            (
-                "NamespaceFinalizersRemaining",
-                false,
-                "ContentHasNoFinalizers",
-                "All content-preserving finalizers finished".into(),
-            )
-        } else {
-            let what = counted(&left.finalizers, " in ");
-            let message = format!("Some content in the namespace has finalizers remaining: {what}");
-            ("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", message)
-        },
+        content_failure(&left.failures),
+        content_remaining(&left.objects),
+        finalizers_remaining(&left.finalizers),
     ];
     let mut new = namespace.clone();
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -150,15 +150,6 @@ pub fn decode(
         PatchShown::Itself(text) => Some(text.clone()),
         PatchShown::Outcome => Some(object.to_string()),
     };
-    let refuse = |why: &str, shown: &str| {
-        let value = Value::from(shown);
-        let cause = Cause {
-            reason: "FieldValueInvalid".into(),
-            message: format!("Invalid value: {value}: {why}"),
-            field: "patch".into(),
-        };
-        Err(Status::invalid("", "", "", vec![cause]))
-    };
     if let (PatchShown::None, Some(refusal)) = (&options.patch, as_stored(definition, object, options)) {
         return Err(refusal);
     }
@@ -178,33 +169,66 @@ pub fn decode(
             empties
         }
         (Err(status), Some(shown)) if !definition.is_structural() => {
-            let marker = format!("cannot be handled as a {}: ", definition.kind);
-            let why = status.message.split_once(&marker).map_or(status.message.as_str(), |(_, why)| why);
-            return match &options.patch {
-                PatchShown::Itself(_) => refuse(&unstructured(why), shown),
-                _ => refuse(why, shown),
-            };
+            return Err(unreadable(definition, &status, shown, options));
         }
         (Err(status), _) => return Err(status),
     };
-    if problems.is_empty() {
-        return Ok(empties);
+    if !problems.is_empty() {
+        tell(problems, definition, shown.as_deref(), options)?;
     }
+    Ok(empties)
+}
+
+/// The refusal of what a patch makes, or of the patch itself, in the words of who cannot read it.
+fn unreadable(
+    definition: &ResourceDefinition,
+    status: &Status,
+    shown: &str,
+    options: &WriteOptions,
+) -> Status {
+    let marker = format!("cannot be handled as a {}: ", definition.kind);
+    let why = status.message.split_once(&marker).map_or(status.message.as_str(), |(_, why)| why);
+    match &options.patch {
+        PatchShown::Itself(_) => refused_patch(&unstructured(why), shown),
+        _ => refused_patch(why, shown),
+    }
+}
+
+/// The refusal of a patch that is shown.
+fn refused_patch(why: &str, shown: &str) -> Status {
+    let value = Value::from(shown);
+    let cause = Cause {
+        reason: "FieldValueInvalid".into(),
+        message: format!("Invalid value: {value}: {why}"),
+        field: "patch".into(),
+    };
+    Status::invalid("", "", "", vec![cause])
+}
+
+/// Says what the kind does not know, as the request asks.
+fn tell(
+    problems: Vec<String>,
+    definition: &ResourceDefinition,
+    shown: Option<&str>,
+    options: &WriteOptions,
+) -> Result<(), Status> {
     match options.field_validation {
-        FieldValidation::Ignore => {}
-        FieldValidation::Warn => problems.drain(..).for_each(|problem| options.warnings.add(problem)),
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            problems.into_iter().for_each(|problem| options.warnings.add(problem));
+            Ok(())
+        }
         FieldValidation::Strict => {
             let why = format!("strict decoding error: {}", problems.join(", "));
             if let Some(shown) = shown {
-                return refuse(&why, &shown);
+                return Err(refused_patch(&why, shown));
             }
-            return Err(Status::bad_request(format!(
+            Err(Status::bad_request(format!(
                 "{} in version \"{}\" cannot be handled as a {}: {why}",
                 definition.kind, definition.version, definition.kind
-            )));
+            )))
         }
     }
-    Ok(empties)
 }
 
 /// What cannot be read, as the converter says it that strategic merges go through instead of a JSON decoder.

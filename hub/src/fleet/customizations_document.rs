@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_controllers::shared::Shared;
+use karmada_controllers::controller_context::ControllerContext;
 use karmada_gateway::Gateway;
 use karmada_gateway::session::Document;
 use karmada_proto::BODY_LIMIT;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Tells agents of customizations until `stop`. `shared` has taken in what there is.
-pub async fn tell(shared: Arc<Shared>, gateway: Arc<Gateway>, stop: CancellationToken) {
+pub async fn tell(shared: Arc<ControllerContext>, gateway: Arc<Gateway>, stop: CancellationToken) {
     let changed = Arc::new(Notify::new());
     let notified = changed.clone();
     shared.customizations.listen(move |_| notified.notify_one());

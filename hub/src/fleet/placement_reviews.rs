@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use karmada_api::admission::{self, Context, Operation};
 use karmada_api::{POLICY_GROUP, object};
+use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::placement_review::{AsIf, review};
 use karmada_controllers::runner::Error;
-use karmada_controllers::shared::Shared;
 use karmada_core::placement_review::shown::{self, Manifests};
 use karmada_core::placement_review::{Review, WhatIf};
 use karmada_definitions::status::Status;
@@ -27,7 +27,7 @@ const AT_ONCE: usize = 2;
 /// Who answers.
 pub struct PlacementReviews {
     registry: Arc<Registry>,
-    shared: Arc<Shared>,
+    shared: Arc<ControllerContext>,
     turns: Arc<Semaphore>,
 }
 
@@ -46,7 +46,7 @@ impl PlacementReviews {
     ///
     /// # Errors
     /// The resource is not served.
-    pub fn provide(registry: &Arc<Registry>, shared: &Arc<Shared>) -> Result<(), Status> {
+    pub fn provide(registry: &Arc<Registry>, shared: &Arc<ControllerContext>) -> Result<(), Status> {
         let definition = registry.definition("edge.karmada.io", "v1alpha1", "placementreviews")?;
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         let reviews = PlacementReviews { registry: registry.clone(), shared: shared.clone(), turns };

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_certs::Pin;
 use karmada_gateway::ports::{
-    Batch, ClusterLife, CursorOrigin, HeldDeletes, PortError, Position, SessionStore,
+    Batch, ClusterIncarnation, CursorOrigin, HeldDeletes, PortError, Position, SessionStore,
 };
 use karmada_proto::body;
 use karmada_store::{Expect, Store, StoreError};
@@ -46,7 +46,7 @@ const ALIKE: u64 = !0xffff_ffff;
 
 impl Start {
     /// The number by which this start is told to `whose` agent.
-    fn told_as(self, whose: ClusterLife<'_>) -> u64 {
+    fn told_as(self, whose: ClusterIncarnation<'_>) -> u64 {
         told_as(self.id, whose)
     }
 
@@ -56,7 +56,7 @@ impl Start {
     }
 }
 
-fn told_as(id: u64, ClusterLife { cluster, uid }: ClusterLife<'_>) -> u64 {
+fn told_as(id: u64, ClusterIncarnation { cluster, uid }: ClusterIncarnation<'_>) -> u64 {
     let hash = body::hash(format!("{id:x}/{cluster}/{uid}").as_bytes());
     let own = hash.iter().take(4).fold(0, |own, byte| (own << 8) | u64::from(*byte));
     // Zero stands for no start.
@@ -123,7 +123,7 @@ fn in_past(starts: &[Start], now: u64, cursor: u64, is: impl Fn(Start) -> bool) 
 fn who_was_told(
     starts: &[Start],
     now: u64,
-    whose: ClusterLife<'_>,
+    whose: ClusterIncarnation<'_>,
     (timeline, cursor): (u64, u64),
 ) -> CursorOrigin {
     let is_ours = |start: Start| start.is_told_apart && start.told_as(whose) == timeline;
@@ -194,11 +194,11 @@ impl SessionStore for StoredSessions {
         in_past(&self.starts, self.store.revision(), cursor, |start| start.id == timeline)
     }
 
-    fn told_as(&self, timeline: u64, whose: ClusterLife<'_>) -> u64 {
+    fn told_as(&self, timeline: u64, whose: ClusterIncarnation<'_>) -> u64 {
         told_as(timeline, whose)
     }
 
-    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
+    fn told(&self, whose: ClusterIncarnation<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
         who_was_told(&self.starts, self.store.revision(), whose, (timeline, cursor))
     }
 
@@ -246,7 +246,7 @@ mod tests {
         Start { id, first, is_told_apart: true }
     }
 
-    const NORTH: ClusterLife<'_> = ClusterLife { cluster: "north", uid: "u1" };
+    const NORTH: ClusterIncarnation<'_> = ClusterIncarnation { cluster: "north", uid: "u1" };
 
     /// The file is copied at 50 in the second start, which goes on to 100; the copy is put back, starts anew and goes past
     /// 100 with other content.
@@ -281,7 +281,7 @@ mod tests {
         let id = |number: u64| (number << 40) | 0xabcd;
         let starts =
             vec![Start { is_told_apart: false, ..start(id(1), 0) }, start(id(2), 30), start(id(3), 50)];
-        let of = |cluster, uid| ClusterLife { cluster, uid };
+        let of = |cluster, uid| ClusterIncarnation { cluster, uid };
         let told = |timeline, cursor| who_was_told(&starts, 120, NORTH, (timeline, cursor));
         for (timeline, cursor, who) in [
             (told_as(id(2), NORTH), 50, CursorOrigin::ThisCluster),

@@ -19,7 +19,7 @@ use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
 use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
 use karmada_proto::frame;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, agent_frame, hub_frame};
 use karmada_registry::{AdmissionRequest, Registry, Served, admission::Admission};
 use karmada_schema::object::{ObjectKey, Stored};
@@ -178,7 +178,8 @@ impl Rig {
             ..Hello::default()
         };
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello)))).unwrap();
-        let caller = Caller { peer: peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+        let caller =
+            Caller { peer: peer.clone(), from: None, last_read: LastRead::default(), transport: "memory" };
         let session = connect(&self.gateway, caller, inbound).await.boxed();
         let mut agent = Agent { peer, _frames: frames, session };
         let said = agent.hears().await;

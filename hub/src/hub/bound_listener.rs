@@ -25,17 +25,16 @@ pub(super) struct Port {
     /// What clients are told.
     pub url: String,
     pub tls: Arc<PortTls>,
-    /// Keeps the address of `default/kubernetes`.
-    pub service: KubernetesService,
 }
 
 impl Port {
+    /// Listens, and tells others how to reach the port; what keeps the address of `default/kubernetes` comes with it.
     pub async fn bind(
         settings: &Settings,
         registry: &Arc<Registry>,
         data: &Arc<DataDir>,
         now: Timestamp,
-    ) -> Result<Port> {
+    ) -> Result<(Port, KubernetesService)> {
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("listening on {}", settings.listen))?;
@@ -51,7 +50,7 @@ impl Port {
             .await
             .unwrap_or_else(|status| tracing::warn!(why = status.message, "default/kubernetes"));
         let service = KubernetesService { registry: registry.clone(), port: address.port(), public };
-        Ok(Port { listener, address, url, tls, service })
+        Ok((Port { listener, address, url, tls }, service))
     }
 }
 

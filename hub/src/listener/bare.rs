@@ -23,7 +23,7 @@ const UNHEARD: u64 = 4 << 20;
 
 /// Serves the session of one connection. As many of one key as calls of gRPC.
 pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Received<S>, services: Services) {
-    let Received { stream, peer, place, from, pulse } = received;
+    let Received { stream, peer, place, from, last_read } = received;
     let Some(peer) = peer.identity.filter(|peer| peer.is_of_an_agent()) else {
         return tracing::debug!(from = %from.0, "frames without HTTP need an agent's certificate");
     };
@@ -35,7 +35,7 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Received<
     let (reads, writes) = tokio::io::split(stream);
     let mut frames: Incoming<_, AgentFrame> = Incoming::new(reads, LIMITS).only(frame::is_bounded);
     let out: Outgoing<_, HubFrame> = Outgoing::new(writes);
-    let caller = Caller { peer, from: Some(from.0), pulse, transport: TRANSPORT };
+    let caller = Caller { peer, from: Some(from.0), last_read, transport: TRANSPORT };
     tokio::select! {
         ended = carry(&services.gateway, caller, &mut frames, out) => {
             if let Err(error) = ended {

@@ -1,19 +1,19 @@
 //! A socket that says when it last brought a byte: what a slow agent is in the middle of sending is life.
 
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use tokio::io::AsyncRead;
 use tokio::time::Instant;
 use tokio_util::io::InspectReader;
 
-/// Tells `pulse`, which counts from `started`, of each read that brings anything.
-pub fn heard<S: AsyncRead>(
+/// Tells `last_read`, which counts from `started`, of each read that brings anything.
+pub fn noting_reads<S: AsyncRead>(
     socket: S,
     started: Instant,
-    pulse: Pulse,
+    last_read: LastRead,
 ) -> InspectReader<S, impl FnMut(&[u8]) + Send + Unpin> {
     InspectReader::new(socket, move |bytes: &[u8]| {
         if !bytes.is_empty() {
-            pulse.beat(started.elapsed());
+            last_read.note(started.elapsed());
         }
     })
 }
@@ -27,15 +27,15 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn each_byte_read_is_heard_and_none_that_is_written() {
+    async fn each_byte_read_is_noted_and_none_that_is_written() {
         let (near, mut far) = tokio::io::duplex(64);
-        let pulse = Pulse::default();
-        let mut socket = heard(near, Instant::now(), pulse.clone());
+        let last_read = LastRead::default();
+        let mut socket = noting_reads(near, Instant::now(), last_read.clone());
         tokio::time::sleep(Duration::from_secs(5)).await;
         socket.write_all(b"out").await.unwrap();
-        assert_eq!(pulse.last(), Duration::ZERO);
+        assert_eq!(last_read.at(), Duration::ZERO);
         far.write_all(b"i").await.unwrap();
         assert_eq!(socket.read_u8().await.unwrap(), b'i');
-        assert_eq!(pulse.last(), Duration::from_secs(5));
+        assert_eq!(last_read.at(), Duration::from_secs(5));
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_agent::agent_state::AgentState;
 use karmada_agent::identity::{Identity, IdentityStore};
 use karmada_agent::ledger::{self, Ledger};
 use karmada_agent::link::dial::Transports;
@@ -13,7 +14,6 @@ use karmada_agent::member::proven::ProvenMember;
 use karmada_agent::pods::usage::PodUsages;
 use karmada_agent::reconcile::body::ClusterNames;
 use karmada_agent::reconcile::{agent_objects::Own, engine};
-use karmada_agent::shared::Shared;
 use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
 use karmada_agent::{LinkView, Sources, cluster_status};
 use karmada_interpreter::Native;
@@ -33,7 +33,7 @@ use crate::member::{Rests, Site};
 use crate::network::{Line, Network};
 
 struct Running {
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
     task: JoinHandle<()>,
     stop: CancellationToken,
 }
@@ -111,7 +111,7 @@ impl Agent {
         let cluster = self.identity.cluster_name.clone();
         let names = ClusterNames { before: ledger.is_of(&cluster).unwrap(), now: cluster };
         let (link, _) = watch::channel(LinkView::default());
-        let shared = Shared::new(ledger, link);
+        let shared = AgentState::new(ledger, link);
         let (clock, draws) = (self.clock.clone(), self.dice.clone());
         let sources = Sources::new(move || clock.now(), move || draws.lock().next());
         let rests = Rests::default();
@@ -147,7 +147,7 @@ impl Agent {
 
     fn engine(
         &self,
-        shared: Arc<Shared>,
+        shared: Arc<AgentState>,
         member: Arc<ProvenMember>,
         sources: &Sources,
         cluster: ClusterNames,
@@ -165,7 +165,13 @@ impl Agent {
         }
     }
 
-    fn link_of(&self, shared: Arc<Shared>, member: Arc<ProvenMember>, sources: Sources, fuse: Fuse) -> Link {
+    fn link_of(
+        &self,
+        shared: Arc<AgentState>,
+        member: Arc<ProvenMember>,
+        sources: Sources,
+        fuse: Fuse,
+    ) -> Link {
         let now = sources.clone();
         let clock = Arc::new(move || now.now());
         Link {

@@ -25,7 +25,7 @@ use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSes
 use karmada_hub::{DataDir, RegistryApi};
 use karmada_kinds::catalogue;
 use karmada_proto::DOCUMENTS;
-use karmada_proto::pulse::Pulse;
+use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{AgentFrame, HubFrame, Table};
 use karmada_registry::cache::Cache;
 use karmada_registry::{Parts, Registry};
@@ -320,7 +320,7 @@ async fn accept(
 async fn frames(gateway: &Arc<Gateway>, peer: PeerIdentity, stream: TlsStream<End>, versions: skew::Session) {
     let (reads, writes) = tokio::io::split(stream);
     let limits = karmada_bare::Limits { first: 64 << 10, then: karmada_proto::MESSAGE_LIMIT };
-    let caller = Caller { peer, from: None, pulse: Pulse::default(), transport: "bare" };
+    let caller = Caller { peer, from: None, last_read: LastRead::default(), transport: "bare" };
     let versions = &versions;
     let incoming: Incoming<_, AgentFrame> = Incoming::new(reads, limits);
     let incoming = incoming.map(|frame| frame.map(|frame| versions.to_hub(frame)));

@@ -8,41 +8,7 @@ const ANY: Row = Row { reflect: Some(reflect::whole), ..NONE };
 
 fn row(api_version: &str, kind: &str) -> Row {
     match (api_version, kind) {
-        ("apps/v1", "Deployment") => Row {
-            replicas: Some(replicas::of_workload),
-            revise: Some(replicas::revise_workload),
-            retain: Some(retain::deployment),
-            aggregate: Some(aggregate::deployment::aggregate),
-            reflect: Some(reflect::deployment),
-            health: Some(health::deployment),
-            dependencies: Some(dependencies::of_template),
-            ..ANY
-        },
-        ("apps/v1", "ReplicaSet") => Row {
-            replicas: Some(replicas::of_workload),
-            revise: Some(replicas::revise_workload),
-            aggregate: Some(aggregate::workload::replica_set),
-            reflect: Some(reflect::replica_set),
-            health: Some(health::replica_set),
-            dependencies: Some(dependencies::of_template),
-            ..ANY
-        },
-        ("apps/v1", "StatefulSet") => Row {
-            replicas: Some(replicas::of_workload),
-            revise: Some(replicas::revise_workload),
-            aggregate: Some(aggregate::workload::stateful_set),
-            reflect: Some(reflect::stateful_set),
-            health: Some(health::stateful_set),
-            dependencies: Some(dependencies::of_stateful_set),
-            ..ANY
-        },
-        ("apps/v1", "DaemonSet") => Row {
-            aggregate: Some(aggregate::workload::daemon_set),
-            reflect: Some(reflect::daemon_set),
-            health: Some(health::daemon_set),
-            dependencies: Some(dependencies::of_template),
-            ..ANY
-        },
+        ("apps/v1", kind) => apps_row(kind),
         ("batch/v1", kind) => batch_row(kind),
         ("v1", kind) => core_row(kind),
         ("networking.k8s.io/v1", "Ingress") => Row {
@@ -63,6 +29,47 @@ fn row(api_version: &str, kind: &str) -> Row {
         ("autoscaling/v2", "HorizontalPodAutoscaler") => {
             Row { aggregate: Some(aggregate::sums::autoscaler), reflect: Some(reflect::autoscaler), ..ANY }
         }
+        _ => ANY,
+    }
+}
+
+fn apps_row(kind: &str) -> Row {
+    match kind {
+        "Deployment" => Row {
+            replicas: Some(replicas::of_workload),
+            revise: Some(replicas::revise_workload),
+            retain: Some(retain::deployment),
+            aggregate: Some(aggregate::deployment::aggregate),
+            reflect: Some(reflect::deployment),
+            health: Some(health::deployment),
+            dependencies: Some(dependencies::of_template),
+            ..ANY
+        },
+        "ReplicaSet" => Row {
+            replicas: Some(replicas::of_workload),
+            revise: Some(replicas::revise_workload),
+            aggregate: Some(aggregate::workload::replica_set),
+            reflect: Some(reflect::replica_set),
+            health: Some(health::replica_set),
+            dependencies: Some(dependencies::of_template),
+            ..ANY
+        },
+        "StatefulSet" => Row {
+            replicas: Some(replicas::of_workload),
+            revise: Some(replicas::revise_workload),
+            aggregate: Some(aggregate::workload::stateful_set),
+            reflect: Some(reflect::stateful_set),
+            health: Some(health::stateful_set),
+            dependencies: Some(dependencies::of_stateful_set),
+            ..ANY
+        },
+        "DaemonSet" => Row {
+            aggregate: Some(aggregate::workload::daemon_set),
+            reflect: Some(reflect::daemon_set),
+            health: Some(health::daemon_set),
+            dependencies: Some(dependencies::of_template),
+            ..ANY
+        },
         _ => ANY,
     }
 }

@@ -5,8 +5,10 @@
 //! [`Change`]s for the ledger, answers onto the queue that each call is given (wants, refusals, removals, acks), and the
 //! credit that was used up.
 
+mod committing;
 mod deltas;
 mod listing;
+mod tombstones;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,120 +16,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use karmada_proto::body::{Assembly, BodyError};
 use karmada_proto::digest::{Root, Seed};
-use karmada_proto::v1::{self, Encoding, NackCode, TombstoneReason, agent_frame};
+use karmada_proto::v1::{self, Encoding, NackCode, agent_frame};
 
 use self::deltas::Delta;
 use self::listing::Listing;
+use super::change::Change;
 use super::held::{HeldWork, HeldWorks, Phase};
 use super::seen_revisions::SeenBeyond;
-
-/// A cursor that moves without anything to store is written this seldom: an idle agent writes nothing.
-const CURSOR_EVERY: Duration = Duration::from_secs(300);
 
 /// A body that came this often and was no use is refused; before that, asked for again.
 const SPOILT: u32 = 3;
 
 /// What is to be said to the hub.
 pub(super) type Out = VecDeque<agent_frame::Body>;
-
-/// One change for the ledger.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// A new desired state.
-    Put {
-        /// The Work's name.
-        key: String,
-        /// Its uid.
-        uid: String,
-        /// The hub's revision.
-        revision: u64,
-        /// Of `body`.
-        hash: Bytes,
-        /// `{"manifests":[…]}`.
-        body: Bytes,
-        /// Leave the member as it is.
-        suspended: bool,
-        /// Keep the member's objects once the Work is deleted.
-        preserve: bool,
-        /// The Work's generation: what is reported of this body is reported for it.
-        generation: u64,
-        /// Where it differs from the one held, what was put aside is to be tried again.
-        retry: String,
-    },
-    /// Objects that earlier bodies of this Work named, and the one just put does not, stay in the member and are reported as orphans.
-    KeepFormer {
-        /// The Work's name.
-        key: String,
-    },
-    /// The same body under a newer revision.
-    Touch {
-        /// The Work's name.
-        key: String,
-        /// Its uid.
-        uid: String,
-        /// The hub's revision.
-        revision: u64,
-        /// Leave the member as it is.
-        suspended: bool,
-        /// Keep the member's objects once the Work is deleted.
-        preserve: bool,
-        /// The Work's generation: what is reported of this body is reported for it.
-        generation: u64,
-        /// Where it differs from the one held, what was put aside is to be tried again.
-        retry: String,
-    },
-    /// Remove its objects from the member, or (`preserve`) only our marks.
-    Delete {
-        /// The Work's name.
-        key: String,
-        /// The uid that the tombstone names: what the removal is confirmed for.
-        uid: String,
-        /// The revision of the tombstone.
-        revision: u64,
-        /// Strip instead of delete.
-        preserve: bool,
-        /// Where it differs from the one held, the removal is tried at once.
-        retry: String,
-    },
-    /// Forget it; the member stays as it is.
-    Forget {
-        /// The Work's name.
-        key: String,
-    },
-    /// Everything is in this epoch from now on; the cursor begins anew.
-    Epoch(u64),
-    /// A full listing begins: revisions and the cursor count from what is listed, be they lower.
-    Listing,
-    /// What is held is what the hub wants, as of this revision.
-    Listed {
-        /// The Work's name.
-        key: String,
-        /// The hub's revision.
-        revision: u64,
-    },
-    /// The hub knows nothing of it.
-    Unlisted {
-        /// The Work's name.
-        key: String,
-    },
-    /// Everything up to here is held.
-    Cursor(u64),
-    /// The hub's start that told the cursor.
-    Timeline(u64),
-    /// What is held beyond the cursor, by the hub's starts that told it.
-    Seen(Vec<v1::Seen>),
-    /// The hub's proof of the epoch.
-    Seal(Bytes),
-    /// A document: a table that is told whole, by content.
-    Document {
-        /// Which.
-        table: u32,
-        /// Of its body.
-        hash: Bytes,
-        /// All of it.
-        body: Bytes,
-    },
-}
 
 /// What is held and what has come.
 #[derive(Debug)]
@@ -362,131 +263,8 @@ impl Intake {
         }));
     }
 
-    /// A Work is to be removed, or forgotten.
-    pub(super) fn tombstone(&mut self, tombstone: v1::Tombstone, out: &mut Out) {
-        self.settled.push(0);
-        if tombstone.epoch != self.epoch {
-            return;
-        }
-        self.drop_pending_delta(&tombstone.key);
-        self.mark(&tombstone.key);
-        let released = match TombstoneReason::try_from(tombstone.reason) {
-            Ok(TombstoneReason::Deleted) => false,
-            Ok(TombstoneReason::Released) => true,
-            // A newer hub means something by it that this agent cannot know: the one thing it must not do is remove.
-            Ok(TombstoneReason::TombstoneUnspecified) | Err(_) => {
-                let message = format!("the tombstone's reason {} is unknown here", tombstone.reason);
-                let v1::Tombstone { key, revision, cursor, .. } = tombstone;
-                self.nack(key, revision, NackCode::UnknownReason, message, out);
-                self.moves_to(cursor);
-                return;
-            }
-        };
-        self.wanted.remove(&tombstone.key);
-        if !released {
-            self.held.is_known(&tombstone.key);
-        }
-        match self.held.get(&tombstone.key) {
-            // Bound to its uid, or newer than what is held under this name: what is older removes nothing.
-            Some(held) if held.uid != tombstone.uid && held.revision >= tombstone.revision => {}
-            Some(held) if released && held.phase == Phase::Removed => {
-                self.held.remove(&tombstone.key);
-                self.seen.stored(self.speaking, tombstone.revision);
-                self.changes.push(Change::Forget { key: tombstone.key });
-            }
-            // Released and still held, this ledger is an older copy of one that knew of the deletion, or the hub went on without this
-            // agent's word: it is carried out all the same.
-            Some(_) => {
-                self.held.change(&tombstone.key, |held| held.buried(&tombstone));
-                self.seen.stored(self.speaking, tombstone.revision);
-                let v1::Tombstone { key, uid, revision, preserve, retry, .. } = tombstone;
-                self.changes.push(Change::Delete { key, uid, revision, preserve, retry });
-            }
-            None if released => {}
-            None => self.never_held(&tombstone, out),
-        }
-        self.moves_to(tombstone.cursor);
-    }
-
-    /// Nothing is known of what is to be removed. The hub sends its body then, and the tombstone again, and the cursor waits for both: a
-    /// session that is cut before must not leave the tombstone behind. A body that came and was no use is waited for no more.
-    fn never_held(&mut self, tombstone: &v1::Tombstone, out: &mut Out) {
-        let before = self.unknown.insert(tombstone.key.clone(), tombstone.uid.clone());
-        if before.is_none_or(|uid| uid != tombstone.uid) {
-            self.wanted.insert(tombstone.key.clone());
-        }
-        out.push_back(agent_frame::Body::Removed(v1::Removed {
-            key: tombstone.key.clone(),
-            uid: tombstone.uid.clone(),
-            revision: tombstone.revision,
-            never_held: true,
-            ..v1::Removed::default()
-        }));
-    }
-
     fn moves_to(&mut self, cursor: u64) {
         self.next_cursor = self.next_cursor.max(cursor);
-    }
-
-    /// What is to be written before anything is acknowledged; empty where nothing is. To be followed by
-    /// [`Intake::committed`], or by the end of the session.
-    pub(super) fn take_changes(&mut self) -> Vec<Change> {
-        // A cursor must not pass a body that is still wanted.
-        if self.wanted.is_empty() && self.next_cursor > self.cursor {
-            self.cursor = self.next_cursor;
-            if !self.withheld {
-                self.write_cursor();
-            }
-        }
-        if let Some(seen) = self.seen.take_changed() {
-            self.changes.push(Change::Seen(seen));
-        }
-        self.committing = !self.changes.is_empty();
-        self.uncommitted = 0;
-        std::mem::take(&mut self.changes)
-    }
-
-    fn write_cursor(&mut self) {
-        if self.timeline != self.speaking {
-            self.timeline = self.speaking;
-            self.changes.push(Change::Timeline(self.timeline));
-        }
-        self.seen.covered(self.speaking, self.cursor);
-        self.changes.push(Change::Cursor(self.cursor));
-    }
-
-    /// Bytes of bodies that wait to be written.
-    pub(super) fn uncommitted(&self) -> usize {
-        self.uncommitted
-    }
-
-    /// Whether there is anything to write.
-    pub(super) fn has_changes(&self) -> bool {
-        !self.changes.is_empty() || (self.wanted.is_empty() && self.next_cursor > self.cursor)
-    }
-
-    /// What [`Intake::take_changes`] gave is on disk.
-    /// The credit that it used up is free again.
-    pub(super) fn committed(&mut self, now: Duration, out: &mut Out) -> Vec<u64> {
-        self.committing = false;
-        self.cursor_written = now;
-        if self.cursor > self.acked {
-            self.acked = self.cursor;
-            let ack = v1::Ack { epoch: self.epoch, cursor: self.cursor };
-            out.push_back(agent_frame::Body::Ack(ack));
-        }
-        std::mem::take(&mut self.settled)
-    }
-
-    /// What [`Intake::take_changes`] gave is held, though not on disk: the credit that it used up is free again.
-    pub(super) fn held_for_now(&mut self) -> Vec<u64> {
-        self.committing = false;
-        std::mem::take(&mut self.settled)
-    }
-
-    /// Whether more was taken than was acknowledged.
-    pub(super) fn owes_ack(&self) -> bool {
-        !self.committing && self.cursor > self.acked
     }
 
     /// The member's objects of `key` are removed.
@@ -503,38 +281,8 @@ impl Intake {
         }
     }
 
-    /// Up to here nothing of ours has changed: worth writing now and then.
-    pub(super) fn lazily(&mut self, cursor: u64) {
-        self.lazy_cursor = self.lazy_cursor.max(cursor);
-    }
-
-    /// Looks at the clock.
-    pub(super) fn tick(&mut self, now: Duration) {
-        if self.lazy_cursor > self.cursor && now >= self.cursor_written + CURSOR_EVERY {
-            self.next_cursor = self.next_cursor.max(self.lazy_cursor);
-        }
-    }
-
-    /// Credit that was used up by what needed no writing.
-    pub(super) fn take_settled(&mut self) -> Vec<u64> {
-        if self.has_changes() { Vec::new() } else { std::mem::take(&mut self.settled) }
-    }
-
-    /// Whether changes that were taken are not known to be on disk.
-    pub(super) fn is_committing(&self) -> bool {
-        self.committing
-    }
-
     /// Works beyond the last full listing.
     pub(super) fn take_orphans(&mut self) -> Option<Vec<String>> {
         self.orphans.take()
-    }
-
-    /// The last cursor worth writing, and the half-received body.
-    pub(super) fn into_parts(self) -> (Vec<Change>, Assembly) {
-        let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing && !self.withheld;
-        let cursor = settled.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
-        let changes = cursor.map(|cursor| vec![Change::Timeline(self.speaking), Change::Cursor(cursor)]);
-        (changes.unwrap_or_default(), self.assembly.carried_over())
     }
 }

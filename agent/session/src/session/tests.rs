@@ -1,13 +1,16 @@
 //! The session against hand-made frames.
 
-use karmada_proto::body;
-use karmada_proto::v1::{Pong, SnapshotEnd, SnapshotStart, Tombstone, TombstoneReason, Upsert, Welcome};
+use karmada_proto::digest::BUCKETS;
+use karmada_proto::v1::hub_frame::Body;
+use karmada_proto::v1::{
+    HubFrame, NackCode, Pong, RetryClass, SnapshotEnd, SnapshotStart, Table, Tombstone, TombstoneReason,
+    Upsert, Welcome,
+};
+use karmada_proto::{body, frame};
 
-use super::hub_frame::Body;
-use karmada_proto::v1::NackCode;
-
+use super::incoming::OVERSPENT;
 use super::*;
-use crate::outbox::WorkReport;
+use crate::outbox::{Outbox, WorkReport};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)

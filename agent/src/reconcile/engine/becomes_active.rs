@@ -8,7 +8,7 @@ use crate::LinkView;
 use crate::ledger::LedgerError;
 use crate::reconcile::manifests;
 use crate::reconcile::order;
-use crate::reconcile::todo::WorkReason;
+use crate::reconcile::workqueue::WorkReason;
 use crate::session::Phase;
 
 impl Engine {
@@ -23,7 +23,7 @@ impl Engine {
         let ledger = &self.parts.shared.ledger;
         // What this process itself still has under way is no work of the other's.
         if self.running.is_empty() {
-            ledger.after_another()?.iter().for_each(|key| self.todo.suspect(key));
+            ledger.after_another()?.iter().for_each(|key| self.workqueue.suspect(key));
         }
         let mut keys: BTreeSet<String> = ledger.keys()?.into_iter().collect();
         keys.extend(self.statuses.keys().cloned());
@@ -42,7 +42,7 @@ impl Engine {
             return Ok(());
         };
         if let Ok(manifests) = manifests::manifests(&entry.body) {
-            self.todo.push(key, order::of_manifests(&manifests), WorkReason::Drift);
+            self.workqueue.push(key, order::of_manifests(&manifests), WorkReason::Drift);
         }
         Ok(())
     }

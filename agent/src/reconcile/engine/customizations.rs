@@ -12,7 +12,7 @@ use karmada_proto::v1::Table;
 use super::Engine;
 use crate::ledger::LedgerError;
 use crate::reconcile::order;
-use crate::reconcile::todo::WorkReason;
+use crate::reconcile::workqueue::WorkReason;
 
 /// `apiVersion` and kind.
 type Kind = (String, String);
@@ -52,7 +52,7 @@ impl Engine {
             let concerned =
                 ids.iter().find(|id| kinds.contains(&(id.gvk.api_version(), id.gvk.kind.clone())));
             if let Some(id) = concerned {
-                self.todo.push(&key, order::class(&id.gvk), WorkReason::Drift);
+                self.workqueue.push(&key, order::class(&id.gvk), WorkReason::Drift);
             }
         }
     }

@@ -7,11 +7,17 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use super::{Engine, Target, WorkReason};
+use super::Engine;
 use crate::ledger::LedgerError;
 use crate::member::ObjectId;
+use crate::reconcile::targets::Target;
+use crate::reconcile::workqueue::WorkReason;
 use crate::reconcile::{apply, body, catch_panics, manifests, order};
 use crate::session::Phase;
+
+/// Who is named as the cause when an object had to be created again. The watch selects by our label, so that an object whose label was removed looks
+/// like one that was deleted.
+pub(super) const REMOVED: &str = "somebody who removed it, or took our label off";
 
 impl Engine {
     /// Something but the status changed: is it still what the ledger says?
@@ -34,7 +40,7 @@ impl Engine {
             self.targets.set_digest(key, id, Some(digest));
         } else {
             self.drifted(id, &body::changed_by(object));
-            self.todo.push(key, order::of_manifests(&manifests), WorkReason::Drift);
+            self.workqueue.push(key, order::of_manifests(&manifests), WorkReason::Drift);
         }
         Ok(())
     }
@@ -45,14 +51,14 @@ impl Engine {
         let Some(owner) = self.targets.owner(there, None).cloned() else { return false };
         let claims: Vec<Target> = self.targets.of(there).cloned().collect();
         for Target { key, ordinal, id, .. } in &claims {
-            if self.todo.is_running(key) {
+            if self.workqueue.is_running(key) {
                 self.observed.gone(id);
                 return false;
             }
             self.statuses.gone(key, *ordinal);
             self.tell(key);
         }
-        self.todo.push(&owner.key, order::class(&there.gvk), WorkReason::Drift);
+        self.workqueue.push(&owner.key, order::class(&there.gvk), WorkReason::Drift);
         true
     }
 

@@ -7,8 +7,9 @@ use karmada_api::strings::events;
 use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
+use super::drift::REMOVED;
 use super::quarantine::{self, CRASHES};
-use super::{Ending, Engine, Finished, REMOVED};
+use super::{Ending, Engine, Finished};
 use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::{Gvk, ObjectId};
 use crate::outbox::WorkReport;
@@ -16,9 +17,16 @@ use crate::reconcile::failure::Failure;
 use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
-use crate::reconcile::todo::{WorkReason, removal_class};
+use crate::reconcile::workqueue::{WorkReason, removal_class};
 use crate::reconcile::{body, order, outcome, pace};
 use crate::session::Phase;
+
+/// What is said of a Work of so many manifests of which these failed; `None` where none did.
+fn failure_message(failed: &[String], all: usize) -> Option<String> {
+    let applied = all - failed.len();
+    (!failed.is_empty())
+        .then(|| format!("Failed to apply all manifests ({applied}/{all}): {}", failed.join("; ")))
+}
 
 impl Engine {
     pub(super) fn finished(
@@ -27,7 +35,7 @@ impl Engine {
     ) -> Result<(), LedgerError> {
         // Tasks are not aborted and catch their panics.
         let Ok(Finished { key, hash, latency, kind }) = finished else { return Ok(()) };
-        self.todo.done(&key);
+        self.workqueue.done(&key);
         match kind {
             Ending::Applied { results, former } => {
                 self.applied(&key, &hash, latency, &results)?;
@@ -47,7 +55,7 @@ impl Engine {
         if entry.phase != Phase::Desired {
             tracing::error!(work = key, "removing it panicked");
             let due = self.now() + self.removals.failed(key).max(pace::after_crashes(entry.crashes, CRASHES));
-            self.todo.again(key, removal_class(3), due);
+            self.workqueue.again(key, removal_class(3), due);
         } else if quarantine::is_due(&entry) {
             self.quarantine(key, &entry);
         } else {
@@ -57,7 +65,7 @@ impl Engine {
                 self.event(key, &Some(entry), Some(failure));
             }
             let due = self.now() + self.waits.failed(key);
-            self.todo.again(key, 3, due);
+            self.workqueue.again(key, 3, due);
         }
         self.tell(key);
         Ok(())
@@ -96,22 +104,15 @@ impl Engine {
                 Err(failure) => failed.push(failure.to_string()),
             }
         }
-        let message = (!failed.is_empty()).then(|| {
-            format!(
-                "Failed to apply all manifests ({}/{}): {}",
-                results.len() - failed.len(),
-                results.len(),
-                failed.join("; ")
-            )
-        });
+        let message = failure_message(&failed, results.len());
         if message.is_some() {
             let due = paused.max(self.now() + self.waits.failed(key));
-            self.todo.again(key, class, due);
+            self.workqueue.again(key, class, due);
         } else {
             self.waits.clear(key);
             self.recovered();
             if drifted {
-                self.todo.push(key, class, WorkReason::Drift);
+                self.workqueue.push(key, class, WorkReason::Drift);
             }
         }
         self.conclude(Outcome {
@@ -251,7 +252,7 @@ impl Engine {
         if removal.done {
             due = due.min(open.unwrap_or(due));
         }
-        self.todo.again(key, removal_class(3), paused.max(due));
+        self.workqueue.again(key, removal_class(3), paused.max(due));
         Ok(())
     }
 
@@ -273,7 +274,7 @@ impl Engine {
             tracing::warn!(work = key, %failure, untold, "removing what a newer body does not name any more");
         }
         let due = self.now() + self.removals.failed(key);
-        self.todo.again(key, removal_class(3), paused.max(due));
+        self.workqueue.again(key, removal_class(3), paused.max(due));
         Ok(())
     }
 
@@ -281,7 +282,7 @@ impl Engine {
     fn recovered(&mut self) {
         let now = self.now();
         for (key, wait) in self.removals.recovered() {
-            self.todo.sooner(&key, now + wait);
+            self.workqueue.sooner(&key, now + wait);
         }
     }
 
@@ -296,9 +297,9 @@ impl Engine {
         let now = self.now();
         let pause = failures.into_iter().filter_map(Failure::pause).max().unwrap_or_default();
         if !pause.is_zero() {
-            self.todo.pause(removals, now, now + pause);
+            self.workqueue.pause(removals, now, now + pause);
         } else if !throttled {
-            self.todo.pause_is_over(removals);
+            self.workqueue.pause_is_over(removals);
         }
         now + pause
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Engine, orphan_scan};
+use super::Engine;
 use crate::ledger::{Entry, LedgerError};
 use crate::member::ObjectId;
-use crate::reconcile::{manifests, orphan_rows};
+use crate::reconcile::{manifests, orphan_rows, orphan_scan};
 use crate::session::Phase;
 
 impl Engine {

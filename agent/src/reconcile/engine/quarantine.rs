@@ -21,7 +21,7 @@ impl Engine {
     pub(super) fn quarantine(&mut self, key: &str, entry: &Entry) {
         let (crashes, cluster) = (entry.crashes, self.parts.cluster.now.clone());
         let failure = Failure::Quarantined { crashes, key: key.to_owned(), cluster }.to_string();
-        self.todo.drop_key(key);
+        self.workqueue.drop_key(key);
         self.statuses.set_applied(key, outcome(false, &failure));
         if self.quarantined.insert(key.to_owned()) {
             tracing::error!(work = key, failure, "quarantined");

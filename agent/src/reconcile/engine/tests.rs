@@ -21,17 +21,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use self::departures::delete;
+use super::quarantine::CRASHES;
 use super::*;
+use crate::agent_state::LinkView;
 use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
 use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
-use crate::session::Change;
-use crate::shared::LinkView;
+use crate::reconcile::catch_panics;
+use crate::session::{Change, Phase};
 
 struct Rig {
     member: MemoryMember,
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
     stop: CancellationToken,
     engine: JoinHandle<Result<(), LedgerError>>,
 }
@@ -73,27 +75,27 @@ impl Rig {
 
     fn linked(member: MemoryMember, ledger: Ledger, view: LinkView) -> Self {
         let (link, _) = watch::channel(view);
-        Self::over(member, Shared::new(ledger, link))
+        Self::over(member, AgentState::new(ledger, link))
     }
 
     /// An engine that begins over what another one left.
-    fn over(member: MemoryMember, shared: Arc<Shared>) -> Self {
+    fn over(member: MemoryMember, shared: Arc<AgentState>) -> Self {
         Self::reading(member, shared, Arc::new(Native))
     }
 
-    fn reading(member: MemoryMember, shared: Arc<Shared>, interpreter: Arc<dyn Interpreter>) -> Self {
+    fn reading(member: MemoryMember, shared: Arc<AgentState>, interpreter: Arc<dyn Interpreter>) -> Self {
         Self::begun("m", member, shared, interpreter)
     }
 
     /// The engine of a cluster of this name.
-    fn called(cluster: &str, member: MemoryMember, shared: Arc<Shared>) -> Self {
+    fn called(cluster: &str, member: MemoryMember, shared: Arc<AgentState>) -> Self {
         Self::begun(cluster, member, shared, Arc::new(Native))
     }
 
     fn begun(
         cluster: &str,
         member: MemoryMember,
-        shared: Arc<Shared>,
+        shared: Arc<AgentState>,
         interpreter: Arc<dyn Interpreter>,
     ) -> Self {
         let stop = CancellationToken::new();
@@ -147,7 +149,7 @@ impl Rig {
         self.shared.ledger.entry(key).unwrap().is_some_and(|entry| entry.is_applied())
     }
 
-    async fn end(self) -> (MemoryMember, Arc<Shared>) {
+    async fn end(self) -> (MemoryMember, Arc<AgentState>) {
         self.stop.cancel();
         self.engine.await.unwrap().unwrap();
         (self.member, self.shared)
@@ -470,7 +472,7 @@ async fn several_suspects_of_a_crash_are_tried_and_none_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_makes_the_interpreter_panic_is_reported_and_the_agent_goes_on() {
     let (link, _) = watch::channel(LinkView::default());
-    let shared = Shared::new(Ledger::in_memory().unwrap(), link);
+    let shared = AgentState::new(Ledger::in_memory().unwrap(), link);
     let member = MemoryMember::new("m", 1, Duration::ZERO);
     let rig = Rig::reading(member, shared, Arc::new(catch_panics::tests::Odd));
     let mut odd = config("odd", "1");

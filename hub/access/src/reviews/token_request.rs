@@ -16,7 +16,7 @@ use crate::token_claims::ISSUER;
 use crate::{BoundClaims, Claims, ObjectClaim};
 
 /// Seconds of a token's life: what is given where nothing is asked, the least, and the most.
-const LIFE: (i64, i64, i64) = (3600, 600, 1 << 32);
+const LIFETIME: (i64, i64, i64) = (3600, 600, 1 << 32);
 
 impl Reviews {
     /// Answers `serviceaccounts/NAME/token`: the TokenRequest with a token that lives as long as asked (an hour by default)
@@ -27,7 +27,7 @@ impl Reviews {
     pub fn token(&self, namespace: &str, name: &str, mut request: Value) -> Result<Value, Status> {
         is_for(&request, namespace, name)?;
         let account = self.object("serviceaccounts", namespace, name)?;
-        let seconds = life(&request)?;
+        let seconds = lifetime(&request)?;
         let claims = self.claims(namespace, &account, &request, seconds)?;
         let token = self.tokens.issue(&claims).map_err(Status::internal)?;
         let end = claims.exp.unwrap_or_default();
@@ -180,8 +180,8 @@ fn is_for(request: &Value, namespace: &str, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-fn life(request: &Value) -> Result<i64, Status> {
-    let (default, least, most) = LIFE;
+fn lifetime(request: &Value) -> Result<i64, Status> {
+    let (default, least, most) = LIFETIME;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(default);
     let refused = |why: &str| {
         let cause = Cause {

@@ -29,19 +29,8 @@ impl ApiServer {
         format: AnswerFormat,
         binding: &Value,
     ) -> Result<Response<Body>, Status> {
-        let (name, target) = (meta::name(binding), &binding["target"]);
-        let text = |field: &str| target[field].as_str().unwrap_or_default();
-        let (path, mut errors) = (Path::field("target"), Vec::new());
-        if !matches!(text("kind"), "" | "Node") {
-            errors.push(FieldError::not_supported(&path.child("kind"), text("kind"), &["Node", "<empty>"]));
-        }
-        if text("name").is_empty() {
-            errors.push(FieldError::required(&path.child("name"), ""));
-        }
-        if !errors.is_empty() {
-            // No object is named: so kube-apiserver answers.
-            return Err(Status::unforeseen(FieldError::aggregate(&errors)));
-        }
+        judge_target(binding)?;
+        let name = meta::name(binding);
         let mut options = self.write_options(call, "binding", &Bytes::new())?;
         // Nobody owns a Pod's place.
         options.applied = true;
@@ -57,28 +46,10 @@ impl ApiServer {
                 let uid = meta::text(&pod, "uid");
                 return Err(object_identity::another_uid(definition, &key, asked, uid, dry_run));
             }
-            let refuse = |why: String| Err(Status::conflict_because(&bindings, name, &why));
-            if meta::deleting(&pod) {
-                return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+            if let Some(why) = not_bindable(name, &pod) {
+                return Err(Status::conflict_because(&bindings, name, &why));
             }
-            if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
-                return refuse(format!("pod {name} is already assigned to node {node:?}"));
-            }
-            if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
-                return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
-            }
-            pod["spec"]["nodeName"] = text("name").into();
-            for marks in ["annotations", "labels"] {
-                for (mark, said) in binding["metadata"][marks].as_object().into_iter().flatten() {
-                    pod["metadata"][marks][mark.as_str()] = said.clone();
-                }
-            }
-            if let Some(status) = pod["status"].as_object_mut() {
-                status.remove("nominatedNodeName");
-            }
-            let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
-                "lastTransitionTime": now});
-            condition::put(&mut pod, condition);
+            assign(&mut pod, binding, &now);
             Ok(pod)
         };
         self.registry.update(definition, &key, &options, &mut change).await?;
@@ -86,4 +57,51 @@ impl ApiServer {
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(respond::document(StatusCode::CREATED, status.to_string().into(), format))
     }
+}
+
+/// What a Binding names must be a node.
+fn judge_target(binding: &Value) -> Result<(), Status> {
+    let text = |field: &str| binding["target"][field].as_str().unwrap_or_default();
+    let (path, mut errors) = (Path::field("target"), Vec::new());
+    if !matches!(text("kind"), "" | "Node") {
+        errors.push(FieldError::not_supported(&path.child("kind"), text("kind"), &["Node", "<empty>"]));
+    }
+    if text("name").is_empty() {
+        errors.push(FieldError::required(&path.child("name"), ""));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    // No object is named: so kube-apiserver answers.
+    Err(Status::unforeseen(FieldError::aggregate(&errors)))
+}
+
+/// Why the Pod of this name is given no node now.
+fn not_bindable(name: &str, pod: &Value) -> Option<String> {
+    if meta::deleting(pod) {
+        return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+        return Some(format!("pod {name} is already assigned to node {node:?}"));
+    }
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        return Some(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    None
+}
+
+/// Gives the Pod its node and what the Binding marks it with, and says so in a condition.
+fn assign(pod: &mut Value, binding: &Value, now: &str) {
+    pod["spec"]["nodeName"] = binding["target"]["name"].clone();
+    for marks in ["annotations", "labels"] {
+        for (mark, said) in binding["metadata"][marks].as_object().into_iter().flatten() {
+            pod["metadata"][marks][mark.as_str()] = said.clone();
+        }
+    }
+    if let Some(status) = pod["status"].as_object_mut() {
+        status.remove("nominatedNodeName");
+    }
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": now});
+    condition::put(pod, condition);
 }

@@ -167,7 +167,7 @@ impl ApiServer {
         }
         let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), format.content_type());
         if format.shape == Shape::Whole {
-            response.extensions_mut().insert(respond::Shared);
+            response.extensions_mut().insert(respond::CachedBytes);
         }
         response
     }

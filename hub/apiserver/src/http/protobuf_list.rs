@@ -60,7 +60,7 @@ pub(super) async fn answer(
     let start = Some(list.start());
     let body = Items { list, start, items: values, left }.boxed_unsync();
     let mut response = respond::with_type(StatusCode::OK, body, format.content_type());
-    response.extensions_mut().insert(respond::Shared);
+    response.extensions_mut().insert(respond::CachedBytes);
     response
 }
 

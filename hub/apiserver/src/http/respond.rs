@@ -66,7 +66,7 @@ pub(super) fn json_for_people(value: &Value) -> Response<Body> {
 
 /// Marks an answer whose bytes are the cache's own: it holds nothing for its reader alone.
 #[derive(Clone, Copy)]
-pub(super) struct Shared;
+pub(super) struct CachedBytes;
 
 /// Takes the room for an answer that was made for this reader alone. Short ones are sent at once, and what has no known end is made as it is
 /// taken.
@@ -77,7 +77,7 @@ pub(super) fn housed(
     let size = http_body::Body::size_hint(response.body()).exact().unwrap_or(0);
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     match room {
-        Some(mut room) if size > FROM && response.extensions().get::<Shared>().is_none() => {
+        Some(mut room) if size > FROM && response.extensions().get::<CachedBytes>().is_none() => {
             room.more(size)?;
             Ok(Some(room))
         }

@@ -41,18 +41,7 @@ impl ApiServer {
         }
         match (&*wanted.subresource, verb) {
             ("scale", _) => self.scale(of, &bytes).await,
-            ("token", "create") => {
-                let mut request = body::parse(body::media_type(call.headers), &bytes)?;
-                let manager = super::write_options::field_manager(call)?;
-                karmada_kinds::prepare_token_request(&mut request, &manager, &self.registry.now_text());
-                let options = self.write_options(call, "token", &Bytes::new())?;
-                let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-                self.registry
-                    .admit_unstored(definition, &key, Operation::Create, &mut request, &options)
-                    .await?;
-                let answer = self.access.token(&wanted.namespace, &wanted.name, request)?;
-                Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), format))
-            }
+            ("token", "create") => self.token(of, &bytes).await,
             ("status" | "finalize" | "approval" | "ephemeralcontainers" | "resize", "get") => {
                 let object =
                     self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
@@ -71,20 +60,37 @@ impl ApiServer {
                 let eviction = part(call, definition, wanted, "Eviction", "policy", &bytes)?;
                 self.evict(of, eviction).await
             }
-            ("binding", "create") => {
-                let mut binding = part(call, definition, wanted, "Binding", "core", &bytes)?;
-                let options = self.write_options(call, "binding", &Bytes::new())?;
-                let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-                let registry = &self.registry;
-                registry.admit_unstored(definition, &key, Operation::Create, &mut binding, &options).await?;
-                self.bind(call, definition, &wanted.namespace, format, &binding).await
-            }
+            ("binding", "create") => self.bound(of, &bytes).await,
             ("exec" | "attach" | "portforward" | "proxy", _) => {
                 self.admit_connection(call, definition, wanted).await?;
                 self.on_a_node(call, definition, wanted)
             }
             _ => self.on_a_node(call, definition, wanted),
         }
+    }
+
+    /// A token of a ServiceAccount, as asked for.
+    async fn token(&self, of: ResourceCall<'_, '_>, bytes: &Bytes) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
+        let mut request = body::parse(body::media_type(call.headers), bytes)?;
+        let manager = super::write_options::field_manager(call)?;
+        karmada_kinds::prepare_token_request(&mut request, &manager, &self.registry.now_text());
+        let options = self.write_options(call, "token", &Bytes::new())?;
+        let key = ObjectKey::new(&wanted.namespace, &wanted.name);
+        self.registry.admit_unstored(definition, &key, Operation::Create, &mut request, &options).await?;
+        let answer = self.access.token(&wanted.namespace, &wanted.name, request)?;
+        Ok(respond::document(StatusCode::CREATED, answer.to_string().into(), format))
+    }
+
+    /// A Binding that was posted to its Pod.
+    async fn bound(&self, of: ResourceCall<'_, '_>, bytes: &Bytes) -> Result<Response<Body>, Status> {
+        let ResourceCall { call, definition, wanted, format } = of;
+        let mut binding = part(call, definition, wanted, "Binding", "core", bytes)?;
+        let options = self.write_options(call, "binding", &Bytes::new())?;
+        let key = ObjectKey::new(&wanted.namespace, &wanted.name);
+        let registry = &self.registry;
+        registry.admit_unstored(definition, &key, Operation::Create, &mut binding, &options).await?;
+        self.bind(call, definition, &wanted.namespace, format, &binding).await
     }
 
     async fn scale(&self, of: ResourceCall<'_, '_>, bytes: &Bytes) -> Result<Response<Body>, Status> {

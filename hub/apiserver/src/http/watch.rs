@@ -66,33 +66,10 @@ impl ApiServer {
         let namespace = super::objects::namespace_of(definition, wanted);
         let resource = VirtualRequest { definition, user: &call.user, namespace: &namespace, name: "" };
         let objects = self.registry.watch(&resource).await?;
-        let bookmarks = call.query.flag("allowWatchBookmarks");
         let lasting = seconds.map_or(LONGEST, Duration::from_secs);
         // Later than the clock goes is never; the connection ends before.
         let end = Instant::now().checked_add(lasting).unwrap_or_else(|| Instant::now() + FAR);
-        let mut watcher = Watcher {
-            registry: self.registry.clone(),
-            definition: definition.clone(),
-            objects,
-            namespace,
-            selector,
-            shape: format.shape,
-            encoding: format.encoding,
-            include: Include::parse(call.query.get("includeObject")),
-            bookmarks,
-            served: self.registry.catalogue_changes(),
-            place: 0,
-            initial: VecDeque::new(),
-            initial_end: None,
-            ahead: HashMap::new(),
-            ready: VecDeque::new(),
-            unsent: Unsent::new(self.room.of(&call.user)),
-            columns_sent: false,
-            next_bookmark: next_bookmark(end),
-            end,
-            ended: false,
-            stop: self.stop.clone(),
-        };
+        let mut watcher = Watcher::new(self, of, (objects, namespace), selector, end);
         let declined = !initial && !call.query.all("sendInitialEvents").is_empty();
         // Who asks for a list first asks for one that is not older than what was seen, as with lists.
         let future = match initial {
@@ -184,6 +161,40 @@ enum Marks {
 }
 
 impl Watcher {
+    /// One that stands nowhere yet, of objects in a namespace; it ends at `end`.
+    fn new(
+        server: &ApiServer,
+        of: ResourceCall<'_, '_>,
+        (objects, namespace): (Collection, String),
+        selector: Arc<HeldSelector>,
+        end: Instant,
+    ) -> Watcher {
+        let ResourceCall { call, definition, format, .. } = of;
+        Watcher {
+            registry: server.registry.clone(),
+            definition: definition.clone(),
+            objects,
+            namespace,
+            selector,
+            shape: format.shape,
+            encoding: format.encoding,
+            include: Include::parse(call.query.get("includeObject")),
+            bookmarks: call.query.flag("allowWatchBookmarks"),
+            served: server.registry.catalogue_changes(),
+            place: 0,
+            initial: VecDeque::new(),
+            initial_end: None,
+            ahead: HashMap::new(),
+            ready: VecDeque::new(),
+            unsent: Unsent::new(server.room.of(&call.user)),
+            columns_sent: false,
+            next_bookmark: next_bookmark(end),
+            end,
+            ended: false,
+            stop: server.stop.clone(),
+        }
+    }
+
     /// Puts what exists in front of what will happen.
     async fn start(&mut self, mark_end: bool) -> Result<(), Status> {
         let now = self.objects.shard().snapshot(&self.namespace);

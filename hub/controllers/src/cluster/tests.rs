@@ -47,7 +47,7 @@ async fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
 async fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationToken) -> JoinSet<()> {
     let port: Arc<dyn Api> = api.clone();
     let recorder = Recorder::new(port.clone(), "test", clock());
-    let shared = Shared::new(port, clock(), recorder);
+    let shared = ControllerContext::new(port, clock(), recorder);
     let informers = Informers::from(api.clone());
     shared.load(&informers).await.unwrap();
     let mut tasks = JoinSet::new();
@@ -57,12 +57,12 @@ async fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationTo
     let scheduler = Scheduler::new(shared.clone(), None);
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     tasks.spawn(runner::run(informers.clone(), scheduler, queue, wakes, 2, stop.clone()));
-    let life = ClusterLife::new(shared, Arc::new(contacts), Grace::default());
+    let controller = ClusterController::new(shared, Arc::new(contacts), Grace::default());
     tasks.spawn(runner::run(
         informers,
-        life,
+        controller,
         Arc::<Queue<_>>::default(),
-        ClusterLife::wakes(),
+        ClusterController::wakes(),
         2,
         stop.clone(),
     ));
@@ -218,10 +218,11 @@ async fn a_cluster_that_joins_gets_what_it_needs_whatever_happens_between() {
     cluster["metadata"]["finalizers"] = json!([]);
     cluster["status"] = json!({});
     let look = async |rig: &crate::rig::Rig| {
-        let life = ClusterLife::new(rig.shared.clone(), Arc::new(crate::rig::Present), Grace::default());
-        life.reconcile(&crate::rig::key("", "m1")).await?;
+        let controller =
+            ClusterController::new(rig.shared.clone(), Arc::new(crate::rig::Present), Grace::default());
+        controller.reconcile(&crate::rig::key("", "m1")).await?;
         // Its own changes wake it again.
-        life.reconcile(&crate::rig::key("", "m1")).await
+        controller.reconcile(&crate::rig::key("", "m1")).await
     };
     let (api, _) = crate::rig::bears_trouble(&[cluster], look).await;
     let cluster = api.value(CLUSTER_API, "Cluster", "", "m1").unwrap();
@@ -238,9 +239,10 @@ async fn a_cluster_that_is_lost_leaves_nothing_behind_whatever_happens_between()
         "metadata": {"name": "w", "namespace": "karmada-es-m1", "finalizers": [finalizers::EXECUTION]},
         "spec": {"workload": {"manifests": []}}});
     let look = async |rig: &crate::rig::Rig| {
-        let life = ClusterLife::new(rig.shared.clone(), Arc::new(Silence::default()), Grace::default());
-        life.reconcile(&crate::rig::key("", "m1")).await?;
-        life.reconcile(&crate::rig::key("", "m1")).await
+        let controller =
+            ClusterController::new(rig.shared.clone(), Arc::new(Silence::default()), Grace::default());
+        controller.reconcile(&crate::rig::key("", "m1")).await?;
+        controller.reconcile(&crate::rig::key("", "m1")).await
     };
     let (api, _) = crate::rig::bears_trouble(&[cluster, namespace, work], look).await;
     assert_eq!(api.value(CLUSTER_API, "Cluster", "", "m1"), None);

@@ -35,8 +35,8 @@ async fn a_report_without_news_wakes_nobody_and_a_policy_those_that_it_means() {
     let rig = Rig::new(["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})))).await;
     let woken: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
     let heard = woken.clone();
-    rig.shared.clusters.listen(move |turn| {
-        heard.lock().extend(changed_in_conditions(turn).into_iter().map(|key| key.name.to_string()));
+    rig.shared.clusters.listen(move |transition| {
+        heard.lock().extend(changed_in_conditions(transition).into_iter().map(|key| key.name.to_string()));
     });
     let report = |status: Value| {
         let mut cluster = rig.api.value(CLUSTER_API, "Cluster", "", "m1").unwrap();

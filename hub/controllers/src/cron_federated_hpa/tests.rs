@@ -203,7 +203,7 @@ async fn the_loop_runs_rules_by_the_clock_and_hears_of_edits() {
         noon + SignedDuration::try_from(begun.elapsed()).unwrap() + SignedDuration::from_secs(1)
     });
     let recorder = crate::events::Recorder::new(port.clone(), "test", clock.clone());
-    let controller = CronFederatedHPAs::new(Shared::new(port, clock, recorder));
+    let controller = CronFederatedHPAs::new(ControllerContext::new(port, clock, recorder));
     let stop = CancellationToken::new();
     let wakes = CronFederatedHPAs::wakes();
     let running = tokio::spawn(runner::run(

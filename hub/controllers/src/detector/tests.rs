@@ -111,8 +111,9 @@ async fn a_customization_takes_effect_as_it_comes_changes_and_goes() {
     let version = rig.shared.customized.version();
     let woken: Arc<std::sync::atomic::AtomicUsize> = Arc::default();
     let (heard, bindings) = (woken.clone(), rig.shared.bindings.clone());
-    rig.shared.customizations.listen(move |turn| {
-        let count = if customizations::concerns(turn) { bindings.to_interpret(turn).len() } else { 0 };
+    rig.shared.customizations.listen(move |transition| {
+        let count =
+            if customizations::concerns(transition) { bindings.to_interpret(transition).len() } else { 0 };
         heard.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
     });
     let replicas = async |rig: &Rig| {

@@ -342,7 +342,7 @@ async fn the_loop_looks_every_fifteen_seconds_and_hears_of_edits() {
     let port: Arc<dyn Api> = api.clone();
     let clock = running_clock();
     let recorder = crate::events::Recorder::new(port.clone(), "test", clock.clone());
-    let shared = Shared::new(port, clock, recorder);
+    let shared = ControllerContext::new(port, clock, recorder);
     shared.load(&crate::informer::Informers::from(api.clone())).await.unwrap();
     let controller = FederatedHPAs::new(shared, clusters.clone());
     let stop = CancellationToken::new();

@@ -179,7 +179,7 @@ async fn a_cluster_that_is_not_well_any_more_wakes_nobody_and_one_that_is_well_a
     let rig = gated(objects([mcs(&[], &["c"])])).await;
     let woken: Arc<parking_lot::Mutex<Vec<Key>>> = Arc::default();
     let (heard, services) = (woken.clone(), rig.shared.multi_cluster_services.clone());
-    rig.shared.clusters.listen(move |turn| heard.lock().extend(woken_by(&services, turn)));
+    rig.shared.clusters.listen(move |transition| heard.lock().extend(woken_by(&services, transition)));
     let resource = rig.api.resource_of(CLUSTER_API, "Cluster").unwrap();
     let mut turns = Vec::new();
     for status in ["False", "True", "Unknown", "True"] {

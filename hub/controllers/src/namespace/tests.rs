@@ -42,13 +42,13 @@ fn only_what_an_override_can_see_of_a_cluster_is_news() {
     };
     let first = cluster(1, "r1", &json!([]));
     let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
-    let turn = |before: Option<&Arc<Cluster>>, now: Option<Arc<Cluster>>| {
-        is_news(&Turn { key: rig::key("", "m1"), before: before.cloned(), now })
+    let transition = |before: Option<&Arc<Cluster>>, now: Option<Arc<Cluster>>| {
+        is_news(&Transition { key: rig::key("", "m1"), before: before.cloned(), now })
     };
-    assert!(turn(None, Some(first.clone())), "it came");
-    assert!(!turn(Some(&first), None), "it went");
-    assert!(!turn(Some(&first), Some(cluster(2, "r1", &taint))), "a taint");
-    assert!(turn(Some(&first), Some(cluster(2, "r2", &taint))), "another region");
+    assert!(transition(None, Some(first.clone())), "it came");
+    assert!(!transition(Some(&first), None), "it went");
+    assert!(!transition(Some(&first), Some(cluster(2, "r1", &taint))), "a taint");
+    assert!(transition(Some(&first), Some(cluster(2, "r2", &taint))), "another region");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn an_override_concerns_the_namespaces_that_it_may_mean() {
         Arc::new(serde_json::from_value(value).unwrap())
     };
     let concerns = |selectors: Value, name: &str| {
-        means(&Turn { key: rig::key("", "o"), before: None, now: Some(policy(selectors)) }, name)
+        means(&Transition { key: rig::key("", "o"), before: None, now: Some(policy(selectors)) }, name)
     };
     let named = json!([{"apiVersion": "v1", "kind": "Namespace", "name": "team"}]);
     assert!(concerns(named.clone(), "team") && !concerns(named, "other"));

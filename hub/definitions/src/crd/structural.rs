@@ -79,20 +79,7 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
     let at = |field: &str| format!("{path}.{field}");
     let on = |key: &str| schema[key] == true;
     let ty = text(schema, "type");
-    if schema["items"].is_object() {
-        node(&schema["items"], Level::Item, &at("items"), errors);
-    }
-    for (name, child) in fields(&schema["properties"]) {
-        node(child, Level::Field, &property(path, name), errors);
-    }
-    if !schema["additionalProperties"].is_null() {
-        if level == Level::Root {
-            errors.push(forbidden(&at("additionalProperties"), "must not be used at the root"));
-        }
-        if schema["additionalProperties"].is_object() {
-            node(&schema["additionalProperties"], Level::Field, &at("additionalProperties"), errors);
-        }
-    }
+    children(schema, level, path, errors);
     let (preserve, int_or_string, embedded) = (
         on("x-kubernetes-preserve-unknown-fields"),
         on("x-kubernetes-int-or-string"),
@@ -137,6 +124,25 @@ fn node(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
     if embedded && !preserve && empty {
         let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.push(required(&at("properties"), why));
+    }
+}
+
+/// The schemas of items, properties and other properties.
+fn children(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
+    let at = |field: &str| format!("{path}.{field}");
+    if schema["items"].is_object() {
+        node(&schema["items"], Level::Item, &at("items"), errors);
+    }
+    for (name, child) in fields(&schema["properties"]) {
+        node(child, Level::Field, &property(path, name), errors);
+    }
+    if !schema["additionalProperties"].is_null() {
+        if level == Level::Root {
+            errors.push(forbidden(&at("additionalProperties"), "must not be used at the root"));
+        }
+        if schema["additionalProperties"].is_object() {
+            node(&schema["additionalProperties"], Level::Field, &at("additionalProperties"), errors);
+        }
     }
 }
 

@@ -107,9 +107,9 @@ pub struct Position {
     pub timeline: u64,
 }
 
-/// A Cluster in one life of it: joined anew after its end, it is another.
+/// A Cluster from its join to its end: joined anew under the same name, it is another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClusterLife<'a> {
+pub struct ClusterIncarnation<'a> {
     /// Its name.
     pub cluster: &'a str,
     /// Its uid.
@@ -167,9 +167,9 @@ pub trait SessionStore: Send + Sync + 'static {
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool;
     /// The number by which the agent of `whose` is told the start `timeline`: what one Cluster's agent was told is known from what
     /// another's was.
-    fn told_as(&self, timeline: u64, whose: ClusterLife<'_>) -> u64;
+    fn told_as(&self, timeline: u64, whose: ClusterIncarnation<'_>) -> u64;
     /// Who was told `cursor` in the start that is named as `timeline`, seen from `whose` agent.
-    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin;
+    fn told(&self, whose: ClusterIncarnation<'_>, timeline: u64, cursor: u64) -> CursorOrigin;
     /// The next session number of `cluster`, persisted: larger than any given before.
     ///
     /// # Errors

@@ -25,6 +25,17 @@ fn own(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
+/// What an agent tells of a Work in an event, as far as it is kept.
+fn notice(event: v1::EventReport) -> WorkNotice {
+    WorkNotice {
+        key: event.key,
+        uid: event.uid,
+        warning: event.r#type == "Warning",
+        reason: bounded(&event.reason, REASON),
+        message: bounded(&event.message, MESSAGE),
+    }
+}
+
 impl Session {
     /// Takes one frame of the agent.
     pub fn frame(&mut self, frame: v1::AgentFrame, now: Duration) {
@@ -53,23 +64,9 @@ impl Session {
             B::Pong(pong) => self.line.answered(pong.seq, now),
             B::Ack(ack) => self.ack(ack),
             B::WorkStatus(status) => self.work_status(status),
-            B::ClusterStatus(status) => {
-                let v1::ClusterStatus { encoding, decoded_size, body: bytes } = status;
-                let packed = Packed { encoding, bytes: own(&bytes), decoded_size };
-                if packed.is_bounded() {
-                    self.inbox.put(Report::Cluster(packed));
-                } else {
-                    self.refuse("a cluster's status that is too large");
-                }
-            }
-            B::Event(event) => self.inbox.put(Report::Notice(WorkNotice {
-                key: event.key,
-                uid: event.uid,
-                warning: event.r#type == "Warning",
-                reason: bounded(&event.reason, REASON),
-                message: bounded(&event.message, MESSAGE),
-            })),
-            B::Credit(credit) => self.purse.add(&credit),
+            B::ClusterStatus(status) => self.cluster_status(status),
+            B::Event(event) => self.inbox.put(Report::Notice(notice(event))),
+            B::Credit(credit) => self.send_credit.add(&credit),
             B::Unsupported(_) => {}
             B::Want(want) => {
                 self.is_to_relist |= !self.dispatch.want(&want);
@@ -196,6 +193,16 @@ impl Session {
                           in its next session"
                     .into(),
             })),
+        }
+    }
+
+    fn cluster_status(&mut self, status: v1::ClusterStatus) {
+        let v1::ClusterStatus { encoding, decoded_size, body: bytes } = status;
+        let packed = Packed { encoding, bytes: own(&bytes), decoded_size };
+        if packed.is_bounded() {
+            self.inbox.put(Report::Cluster(packed));
+        } else {
+            self.refuse("a cluster's status that is too large");
         }
     }
 

@@ -1,9 +1,9 @@
 //! The session against hand-made frames.
 
-use karmada_proto::body;
 use karmada_proto::v1::{
     Ack, AgentFrame, Hello, HubFrame, NackCode, Ping, Upsert, Want, WorkStatus, agent_frame,
 };
+use karmada_proto::{CHUNK, body};
 
 use super::*;
 use crate::ports::{Work, WorkReport};
@@ -504,14 +504,14 @@ fn an_unknown_frame_is_named_and_survived() {
 fn orders_are_obeyed() {
     let mut session = open(0, Some(1), plenty());
     sent(&mut session);
-    session.control(Control::Drain(secs(2)), secs(10));
+    session.obey(SessionOrder::Drain(secs(2)), secs(10));
     assert_eq!(sent(&mut session), ["Drain(Drain { after_ms: 2000 })"]);
     assert_eq!(session.deadline(), secs(15));
     session.tick(secs(15));
     assert_eq!(sent(&mut session), ["close DRAINING"]);
     let mut session = open(0, Some(1), plenty());
     sent(&mut session);
-    session.control(Control::CountBy("[]".into()), secs(1));
+    session.obey(SessionOrder::CountBy("[]".into()), secs(1));
     assert_eq!(
         sent(&mut session),
         [
@@ -519,7 +519,7 @@ fn orders_are_obeyed() {
         ]
     );
     let mut session = open(0, Some(1), plenty());
-    session.control(Control::Close(crate::cloned_identity::close_for_clone()), secs(1));
+    session.obey(SessionOrder::Close(crate::cloned_identity::close_for_clone()), secs(1));
     assert_eq!(sent(&mut session), ["close CLONE"]);
     assert!(session.finished());
 }
@@ -706,7 +706,7 @@ fn a_large_document_does_not_keep_works_back_for_ever() {
             ..Hello::default()
         };
         let mut session = Session::open(hello, &opening(None), &Options::default(), Duration::ZERO);
-        session.control(Control::Tell(document.clone()), secs(0));
+        session.obey(SessionOrder::Tell(document.clone()), secs(0));
         session.work(upsert("a", 3, "1"));
         session.work(WorkEvent::Synced { revision: 10 });
         let (mut bytes, mut offsets, mut works) = (0, Vec::new(), Vec::new());

@@ -189,11 +189,11 @@ impl SessionStore for Fake {
         timeline == 1 && cursor < 1000
     }
     /// Of "m" by the plain number, of others by one of their own.
-    fn told_as(&self, timeline: u64, whose: ClusterLife<'_>) -> u64 {
-        let is_m = whose == ClusterLife { cluster: "m", uid: "" };
+    fn told_as(&self, timeline: u64, whose: ClusterIncarnation<'_>) -> u64 {
+        let is_m = whose == ClusterIncarnation { cluster: "m", uid: "" };
         if is_m { timeline } else { timeline + 1000 * (whose.cluster.len() + 10 * whose.uid.len()) as u64 }
     }
-    fn told(&self, whose: ClusterLife<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
+    fn told(&self, whose: ClusterIncarnation<'_>, timeline: u64, cursor: u64) -> CursorOrigin {
         match timeline {
             _ if !self.in_our_past(timeline % 1000, cursor) => CursorOrigin::InAnotherLife,
             _ if self.told_as(1, whose) == timeline => CursorOrigin::ThisCluster,
@@ -253,8 +253,12 @@ impl Rig {
         let mut hello = hello(cluster);
         change(&mut hello);
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Hello(hello)))).unwrap();
-        let caller =
-            Caller { peer: self.peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+        let caller = Caller {
+            peer: self.peer.clone(),
+            from: None,
+            last_read: LastRead::default(),
+            transport: "memory",
+        };
         let opened = open(&self.gateway, &caller, inbound).await;
         opened.map(|session| (frames, session)).map_err(|close| close.code())
     }

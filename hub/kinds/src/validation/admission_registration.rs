@@ -267,6 +267,30 @@ pub(crate) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
         errors.push(FieldError::too_many(&path.child(field), given, MOST_EXPRESSIONS as u64));
         return;
     }
+    variables(spec, &mut names, &path, compiling, errors);
+    let names = names.now();
+    if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
+        let why = "validations or auditAnnotations must contain at least one item";
+        for field in ["validations", "auditAnnotations"] {
+            errors.push(FieldError::required(&path.child(field), why));
+        }
+    }
+    let all = path.child("validations");
+    for (index, one) in list(spec, "validations").iter().enumerate() {
+        validation(one, &names, &all.index(index), compiling, errors);
+    }
+    let name = text(&new["metadata"], "name");
+    audit_annotations(spec, (name, &names), &path, compiling, errors);
+}
+
+/// What a policy's expressions may name, each of them what those before it have.
+fn variables(
+    spec: &Value,
+    names: &mut PolicyNames,
+    path: &Path<'_>,
+    compiling: &Compiling,
+    errors: &mut Errors,
+) {
     let all = path.child("variables");
     for (index, one) in list(spec, "variables").iter().enumerate() {
         let path = all.index(index);
@@ -284,23 +308,22 @@ pub(crate) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
         let yields = expression(text(one, "expression"), &names.now(), Expected::Any, &at, compiling, errors);
         names.add(name, &yields.unwrap_or(karmada_cel::Type::Dyn));
     }
-    let names = names.now();
-    if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
-        let why = "validations or auditAnnotations must contain at least one item";
-        for field in ["validations", "auditAnnotations"] {
-            errors.push(FieldError::required(&path.child(field), why));
-        }
-    }
-    let all = path.child("validations");
-    for (index, one) in list(spec, "validations").iter().enumerate() {
-        validation(one, &names, &all.index(index), compiling, errors);
-    }
+}
+
+/// What a policy of this name adds to audit records.
+fn audit_annotations(
+    spec: &Value,
+    (name, names): (&str, &Declarations),
+    path: &Path<'_>,
+    compiling: &Compiling,
+    errors: &mut Errors,
+) {
     let all = path.child("auditAnnotations");
     let mut seen = HashSet::new();
     for (index, one) in list(spec, "auditAnnotations").iter().enumerate() {
         let path = all.index(index);
         let key = text(one, "key");
-        let (name, at) = (text(&new["metadata"], "name"), path.child("key"));
+        let at = path.child("key");
         if name.is_empty() {
             errors.push(FieldError::invalid(&at, key, "requires metadata.name be non-empty"));
         } else {
@@ -314,7 +337,7 @@ pub(crate) fn policy(new: &Value, compiling: &Compiling, errors: &mut Errors) {
         } else if source.len() > 5 << 10 {
             errors.push(FieldError::required(&at, "must not exceed 5kB in length"));
         } else {
-            expression(source, &names, Expected::TextOrNull, &at, compiling, errors);
+            expression(source, names, Expected::TextOrNull, &at, compiling, errors);
         }
         if !seen.insert(key) {
             errors.push(FieldError::duplicate(&path.child("key"), key));

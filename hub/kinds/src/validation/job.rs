@@ -205,6 +205,17 @@ pub(super) fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         errors.push(FieldError::required(&path.child("backoffLimitPerIndex"), detail));
     }
     manager(spec, path, errors);
+    completion_mode(spec, path, errors);
+    policies::failure_policy(spec, &path.child("podFailurePolicy"), errors);
+    policies::success_policy(spec, &path.child("successPolicy"), errors);
+    job_policies(spec, path, errors);
+    let at = path.child("template");
+    pod::template(&spec["template"], &at, errors);
+    restart_policy(spec, &at, errors);
+}
+
+/// What each of a Job's completions stands for, and which fields that allows.
+fn completion_mode(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     match spec["completionMode"].as_str().unwrap_or("NonIndexed") {
         "NonIndexed" => {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
@@ -217,47 +228,44 @@ pub(super) fn spec(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
                 }
             }
         }
-        "Indexed" => {
-            const MOST: i64 = 100_000;
-            if spec["completions"].is_null() {
-                let at = path.child("completions");
-                errors.push(FieldError::required(&at, "when completion mode is Indexed"));
-            }
-            let number = |field: &str| spec[field].as_i64();
-            if let Some(many) = number("parallelism").filter(|many| *many > MOST) {
-                let detail = format!("must be less than or equal to {MOST} when completion mode is Indexed");
-                errors.push(FieldError::invalid(&path.child("parallelism"), many, detail));
-            }
-            if let (Some(failed), Some(all)) = (number("maxFailedIndexes"), number("completions"))
-                && failed > all
-            {
-                let at = path.child("maxFailedIndexes");
-                errors.push(FieldError::invalid(&at, failed, "must be less than or equal to completions"));
-            }
-            if let Some(failed) = number("maxFailedIndexes").filter(|failed| *failed > MOST) {
-                let at = path.child("maxFailedIndexes");
-                errors.push(FieldError::invalid(
-                    &at,
-                    failed,
-                    format!("must be less than or equal to {MOST}"),
-                ));
-            }
-            if number("completions").is_some_and(|all| all > MOST) && number("backoffLimitPerIndex").is_some()
-            {
-                of_many(spec, path, errors);
-            }
-        }
+        "Indexed" => indexed(spec, path, errors),
         other => {
             let at = path.child("completionMode");
             errors.push(FieldError::not_supported(&at, other, &["NonIndexed", "Indexed"]));
         }
     }
-    policies::failure_policy(spec, &path.child("podFailurePolicy"), errors);
-    policies::success_policy(spec, &path.child("successPolicy"), errors);
-    job_policies(spec, path, errors);
-    let at = path.child("template");
-    pod::template(&spec["template"], &at, errors);
-    let policy = at.child("spec");
+}
+
+/// A Job whose completions have numbers.
+fn indexed(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const MOST: i64 = 100_000;
+    if spec["completions"].is_null() {
+        let at = path.child("completions");
+        errors.push(FieldError::required(&at, "when completion mode is Indexed"));
+    }
+    let number = |field: &str| spec[field].as_i64();
+    if let Some(many) = number("parallelism").filter(|many| *many > MOST) {
+        let detail = format!("must be less than or equal to {MOST} when completion mode is Indexed");
+        errors.push(FieldError::invalid(&path.child("parallelism"), many, detail));
+    }
+    if let (Some(failed), Some(all)) = (number("maxFailedIndexes"), number("completions"))
+        && failed > all
+    {
+        let at = path.child("maxFailedIndexes");
+        errors.push(FieldError::invalid(&at, failed, "must be less than or equal to completions"));
+    }
+    if let Some(failed) = number("maxFailedIndexes").filter(|failed| *failed > MOST) {
+        let at = path.child("maxFailedIndexes");
+        errors.push(FieldError::invalid(&at, failed, format!("must be less than or equal to {MOST}")));
+    }
+    if number("completions").is_some_and(|all| all > MOST) && number("backoffLimitPerIndex").is_some() {
+        of_many(spec, path, errors);
+    }
+}
+
+/// Pods of a Job are not restarted for ever.
+fn restart_policy(spec: &Value, template: &Path<'_>, errors: &mut Errors) {
+    let policy = template.child("spec");
     let policy = policy.child("restartPolicy");
     match text(&spec["template"]["spec"], "restartPolicy") {
         "" | "Always" => {

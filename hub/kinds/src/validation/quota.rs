@@ -249,71 +249,103 @@ struct Amount {
     text: String,
 }
 
+/// The bounds and defaults of one resource.
+struct Relations<'q, 'e> {
+    key: &'q str,
+    min: Option<&'q Amount>,
+    max: Option<&'q Amount>,
+    default: Option<&'q Amount>,
+    request: Option<&'q Amount>,
+    ratio: Option<&'q Amount>,
+    at: &'e Path<'e>,
+    errors: &'e mut Errors,
+}
+
 /// How the bounds and defaults of one resource lie to each other.
-fn relations<'q>(key: &str, get: &dyn Fn(&str) -> Option<&'q Amount>, at: &Path<'_>, errors: &mut Errors) {
-    let (min, max, default, request, ratio) =
-        (get("min"), get("max"), get("default"), get("defaultRequest"), get("maxLimitRequestRatio"));
-    let mut refuse = |field: &'static str, value: &Amount, detail: String| {
-        errors.push(FieldError::invalid(&at.child(field).key(key), value.text.clone(), detail));
-    };
-    let say = |of: &'q Amount| of.text.as_str();
-    if let (Some(min), Some(max)) = (min, max)
-        && min.quantity > max.quantity
-    {
-        refuse("min", min, format!("min value {} is greater than max value {}", say(min), say(max)));
+fn relations<'q>(key: &'q str, get: &dyn Fn(&str) -> Option<&'q Amount>, at: &Path<'_>, errors: &mut Errors) {
+    let (min, max, default) = (get("min"), get("max"), get("default"));
+    let (request, ratio) = (get("defaultRequest"), get("maxLimitRequestRatio"));
+    let mut relations = Relations { key, min, max, default, request, ratio, at, errors };
+    relations.bounds();
+    relations.request();
+    relations.default();
+    relations.ratio();
+    relations.overcommit();
+}
+
+impl Relations<'_, '_> {
+    fn refuse(&mut self, field: &'static str, value: &Amount, detail: String) {
+        let at = self.at.child(field);
+        self.errors.push(FieldError::invalid(&at.key(self.key), value.text.clone(), detail));
     }
-    if let Some(request) = request {
-        if let Some(min) = min.filter(|min| min.quantity > request.quantity) {
-            let detail =
-                format!("min value {} is greater than default request value {}", say(min), say(request));
-            refuse("defaultRequest", request, detail);
+
+    fn bounds(&mut self) {
+        if let (Some(min), Some(max)) = (self.min, self.max)
+            && min.quantity > max.quantity
+        {
+            let detail = format!("min value {} is greater than max value {}", min.text, max.text);
+            self.refuse("min", min, detail);
         }
-        if let Some(max) = max.filter(|max| request.quantity > max.quantity) {
+    }
+
+    fn request(&mut self) {
+        let Some(request) = self.request else { return };
+        if let Some(min) = self.min.filter(|min| min.quantity > request.quantity) {
             let detail =
-                format!("default request value {} is greater than max value {}", say(request), say(max));
-            refuse("defaultRequest", request, detail);
+                format!("min value {} is greater than default request value {}", min.text, request.text);
+            self.refuse("defaultRequest", request, detail);
         }
-        if let Some(default) = default.filter(|default| request.quantity > default.quantity) {
+        if let Some(max) = self.max.filter(|max| request.quantity > max.quantity) {
+            let detail =
+                format!("default request value {} is greater than max value {}", request.text, max.text);
+            self.refuse("defaultRequest", request, detail);
+        }
+        if let Some(default) = self.default.filter(|default| request.quantity > default.quantity) {
             let detail = format!(
                 "default request value {} is greater than default limit value {}",
-                say(request),
-                say(default)
+                request.text, default.text
             );
-            refuse("defaultRequest", request, detail);
+            self.refuse("defaultRequest", request, detail);
         }
     }
-    if let Some(default) = default {
-        if let Some(min) = min.filter(|min| min.quantity > default.quantity) {
-            let detail = format!("min value {} is greater than default value {}", say(min), say(default));
-            refuse("default", min, detail);
+
+    fn default(&mut self) {
+        let Some(default) = self.default else { return };
+        if let Some(min) = self.min.filter(|min| min.quantity > default.quantity) {
+            let detail = format!("min value {} is greater than default value {}", min.text, default.text);
+            self.refuse("default", min, detail);
         }
-        if let Some(max) = max.filter(|max| default.quantity > max.quantity) {
-            let detail = format!("default value {} is greater than max value {}", say(default), say(max));
-            refuse("default", max, detail);
+        if let Some(max) = self.max.filter(|max| default.quantity > max.quantity) {
+            let detail = format!("default value {} is greater than max value {}", default.text, max.text);
+            self.refuse("default", max, detail);
         }
     }
-    if let Some(ratio) = ratio {
+
+    fn ratio(&mut self) {
+        let Some(ratio) = self.ratio else { return };
         let part = |of: &Amount| of.quantity.nanos() as f64;
         if ratio.quantity.nanos() < 1_000_000_000 {
-            refuse("maxLimitRequestRatio", ratio, format!("ratio {} is less than 1", say(ratio)));
+            self.refuse("maxLimitRequestRatio", ratio, format!("ratio {} is less than 1", ratio.text));
         }
-        if let (Some(min), Some(max)) = (min, max) {
+        if let (Some(min), Some(max)) = (self.min, self.max) {
             let most = part(max) / part(min);
             if part(ratio) / 1e9 > most {
-                let detail = format!("ratio {} is greater than max/min = {most:.6}", say(ratio));
-                refuse("maxLimitRequestRatio", ratio, detail);
+                let detail = format!("ratio {} is greater than max/min = {most:.6}", ratio.text);
+                self.refuse("maxLimitRequestRatio", ratio, detail);
             }
         }
     }
-    if let (Some(default), Some(request)) = (default, request)
-        && !may_overcommit(key)
-        && default.quantity.nanos() != request.quantity.nanos()
-    {
-        let detail = format!(
-            "default value {} must equal to defaultRequest value {} in {key}",
-            say(default),
-            say(request)
-        );
-        refuse("defaultRequest", request, detail);
+
+    fn overcommit(&mut self) {
+        if let (Some(default), Some(request)) = (self.default, self.request)
+            && !may_overcommit(self.key)
+            && default.quantity.nanos() != request.quantity.nanos()
+        {
+            let detail = format!(
+                "default value {} must equal to defaultRequest value {} in {}",
+                default.text, request.text, self.key
+            );
+            self.refuse("defaultRequest", request, detail);
+        }
     }
 }

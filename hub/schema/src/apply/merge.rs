@@ -53,27 +53,39 @@ fn walk(
     }
 }
 
-/// Elements of both: the applied ones in their order, the live ones between them where they were.
-fn list(place: MergePlace<'_>, live: &[Value], applied: &[Value]) -> Result<Value, String> {
-    let ids = |items: &[Value]| -> Result<Vec<Element>, String> {
-        items
-            .iter()
-            .enumerate()
-            .map(|(at, item)| place.element(item).map_err(|e| format!("element {at}: {e}")))
-            .collect()
-    };
-    let (ours, theirs) = (ids(live)?, ids(applied)?);
-    let mut new: BTreeMap<&Element, &Value> = BTreeMap::new();
-    for (id, item) in theirs.iter().zip(applied) {
-        if new.insert(id, item).is_some() {
+/// What the elements of a list are told apart by.
+fn ids(place: MergePlace<'_>, items: &[Value]) -> Result<Vec<Element>, String> {
+    let id = |(at, item)| place.element(item).map_err(|error| format!("element {at}: {error}"));
+    items.iter().enumerate().map(id).collect()
+}
+
+/// No applied element may be there twice.
+fn applied_by_id<'a>(
+    ids: &'a [Element],
+    items: &'a [Value],
+) -> Result<BTreeMap<&'a Element, &'a Value>, String> {
+    let mut all = BTreeMap::new();
+    for (id, item) in ids.iter().zip(items) {
+        if all.insert(id, item).is_some() {
             return Err(format!("duplicate entries for key {id}"));
         }
     }
-    // A live element that is there twice does not merge: the applied one takes its place.
-    let mut old: BTreeMap<&Element, Option<&Value>> = BTreeMap::new();
-    for (id, item) in ours.iter().zip(live) {
-        old.entry(id).and_modify(|value| *value = None).or_insert(Some(item));
+    Ok(all)
+}
+
+/// A live element that is there twice does not merge: the applied one takes its place.
+fn live_by_id<'a>(ids: &'a [Element], items: &'a [Value]) -> BTreeMap<&'a Element, Option<&'a Value>> {
+    let mut all = BTreeMap::new();
+    for (id, item) in ids.iter().zip(items) {
+        all.entry(id).and_modify(|value| *value = None).or_insert(Some(item));
     }
+    all
+}
+
+/// Elements of both: the applied ones in their order, the live ones between them where they were.
+fn list(place: MergePlace<'_>, live: &[Value], applied: &[Value]) -> Result<Value, String> {
+    let (ours, theirs) = (ids(place, live)?, ids(place, applied)?);
+    let (old, new) = (live_by_id(&ours, live), applied_by_id(&theirs, applied)?);
     let mut shared = theirs.iter().filter(|id| old.contains_key(id)).peekable();
     let (mut out, mut merged, mut l, mut r) = (Vec::new(), BTreeSet::<&Element>::new(), 0, 0);
     let take = |id: &Element, item: Option<&Value>, out: &mut Vec<Value>| -> Result<(), String> {

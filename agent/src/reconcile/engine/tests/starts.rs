@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::cause::Cause as Why;
+use crate::ledger::Outcome;
+use crate::reconcile::outcome;
 
 fn away() -> LinkView {
     LinkView::Away { cause: Why::Tcp, reason: "no connection".into() }

@@ -117,8 +117,8 @@ async fn a_word_wakes_the_bindings_whose_works_wait() {
     let heard = woken.clone();
     rig.shared.clusters.listen({
         let shared = rig.shared.clone();
-        move |turn| {
-            heard.lock().extend(waiting_for_confirmation(&shared.bindings, &shared.safe_deletes, turn));
+        move |transition| {
+            heard.lock().extend(waiting_for_confirmation(&shared.bindings, &shared.safe_deletes, transition));
         }
     });
     confirm(&rig, "20260501T120000Z").await;

@@ -1,5 +1,7 @@
 //! What a site reports: what is taken, what is dropped, what is answered.
 
+use karmada_proto::STATUS_LIMIT;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]

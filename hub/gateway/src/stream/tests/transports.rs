@@ -8,14 +8,14 @@ async fn bytes_of_an_unfinished_frame_are_life() {
     let rig = Rig::new();
     for trickles in [true, false] {
         let (frames, session) = rig.open().await.unwrap();
-        let pulse = Pulse::default();
-        let mut session = session.heard_by(pulse.clone());
+        let last_read = LastRead::default();
+        let mut session = session.with_last_read(last_read.clone());
         let ping = Ping { seq: 1, next_ms: 1000, ..Ping::default() };
         frames.unbounded_send(Ok(frame::agent(agent_frame::Body::Ping(ping)))).unwrap();
         let mut said = turn(&mut session).await;
         for _ in 0..60 {
             if trickles {
-                pulse.beat(rig.gateway.now());
+                last_read.note(rig.gateway.now());
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
             said.extend(turn(&mut session).await);
@@ -52,7 +52,8 @@ async fn a_session_runs_over_any_stream_and_sink() {
     *rig.fake.cluster.lock() = "m".to_owned();
     let (frames, inbound) = mpsc::unbounded::<Result<AgentFrame, Broken>>();
     let (outbound, mut said) = mpsc::channel(1);
-    let caller = Caller { peer: rig.peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+    let caller =
+        Caller { peer: rig.peer.clone(), from: None, last_read: LastRead::default(), transport: "memory" };
     let gateway = rig.gateway.clone();
     let carried = tokio::spawn(async move { connection::carry(&gateway, caller, inbound, outbound).await });
     let say = |body| frames.unbounded_send(Ok(frame::agent(body))).unwrap();
@@ -89,8 +90,12 @@ async fn a_transport_that_breaks_ends_the_session() {
     for sink_breaks in [true, false] {
         let (frames, inbound) = mpsc::unbounded::<Result<AgentFrame, Broken>>();
         let (outbound, mut said) = mpsc::channel(1);
-        let caller =
-            Caller { peer: rig.peer.clone(), from: None, pulse: Pulse::default(), transport: "memory" };
+        let caller = Caller {
+            peer: rig.peer.clone(),
+            from: None,
+            last_read: LastRead::default(),
+            transport: "memory",
+        };
         let gateway = rig.gateway.clone();
         let carried =
             tokio::spawn(async move { connection::carry(&gateway, caller, inbound, outbound).await });

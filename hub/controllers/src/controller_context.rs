@@ -55,8 +55,8 @@ pub enum Put {
     Wait,
 }
 
-/// What they share.
-pub struct Shared {
+/// What the controllers look up, and how they write.
+pub struct ControllerContext {
     /// The hub.
     pub api: Arc<dyn Api>,
     /// Who knows the kinds: what the customizations say now, and what is known without them.
@@ -110,22 +110,22 @@ pub struct Shared {
     hearings: Mutex<Vec<Hearing>>,
 }
 
-impl Shared {
-    /// With all gates as they are by themselves. Nothing is known before [`Shared::load`].
+impl ControllerContext {
+    /// With all gates as they are by themselves. Nothing is known before [`ControllerContext::load`].
     pub fn new(api: Arc<dyn Api>, clock: Clock, recorder: Arc<Recorder>) -> Arc<Self> {
-        Shared::gated(api, clock, recorder, FeatureGates::default())
+        ControllerContext::gated(api, clock, recorder, FeatureGates::default())
     }
 
-    /// Nothing is known before [`Shared::load`].
+    /// Nothing is known before [`ControllerContext::load`].
     pub fn gated(api: Arc<dyn Api>, clock: Clock, recorder: Arc<Recorder>, gates: FeatureGates) -> Arc<Self> {
         let customized = Arc::new(Customizations::new(clock.clone()));
         let customizations: Arc<Typed<Customization>> = Arc::default();
         let observed = customized.clone();
-        customizations.listen(move |turn| observed.observe(turn));
+        customizations.listen(move |transition| observed.observe(transition));
         let enablements = Enablements::default();
         let share = move |cluster: &mut Cluster| enablements.share(&mut cluster.status.api_enablements);
         let clusters = Arc::new(Typed::compacted(share));
-        Arc::new(Shared {
+        Arc::new(ControllerContext {
             safe_deletes: SafeDeletes::new(api.clone(), clusters.clone(), clock.clone()),
             api,
             interpreter: customized.interpreter(),
@@ -213,8 +213,12 @@ impl Shared {
         wake: impl Fn(Key, ObjectReference) -> Option<K> + Send + Sync + 'static,
     ) -> Source<K> {
         let bindings = self.bindings.clone();
-        self.customizations.wakes(move |turn| {
-            let meant = if customizations::concerns(turn) { bindings.to_interpret(turn) } else { Vec::new() };
+        self.customizations.wakes(move |transition| {
+            let meant = if customizations::concerns(transition) {
+                bindings.to_interpret(transition)
+            } else {
+                Vec::new()
+            };
             meant.into_iter().filter_map(|(key, template)| wake(key, template)).collect()
         })
     }

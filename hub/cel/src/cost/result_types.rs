@@ -1,4 +1,6 @@
-//! What each function yields, so that an expression's type is known before it runs.
+//! What each function yields, so that the type of what it is applied to, and with it the cost, is known before an expression runs.
+//!
+//! In: a function's name and the types of its arguments. Out: the type of what it yields.
 
 use crate::types::Type;
 
@@ -12,7 +14,7 @@ const AUTHORIZER: Type = Type::Opaque("kubernetes.authorization.Authorizer");
 const DECISION: Type = Type::Opaque("kubernetes.authorization.Decision");
 
 /// What a function called by its bare name yields; `None` where there is no such function.
-pub(crate) fn global(name: &str, args: &[Type]) -> Option<Type> {
+pub(super) fn global(name: &str, args: &[Type]) -> Option<Type> {
     Some(match name {
         "size" | "int" => Type::Int,
         "uint" => Type::Uint,
@@ -49,7 +51,7 @@ pub(crate) fn global(name: &str, args: &[Type]) -> Option<Type> {
 }
 
 /// What a function of a namespace (`sets.contains`) yields; `None` where there is no such function.
-pub(crate) fn qualified(namespace: &str, name: &str, args: &[Type]) -> Option<Type> {
+pub(super) fn qualified(namespace: &str, name: &str, args: &[Type]) -> Option<Type> {
     let first = || args.first().cloned().unwrap_or(Type::Dyn);
     Some(match (namespace, name) {
         ("sets", "contains" | "equivalent" | "intersects") => Type::Bool,
@@ -72,7 +74,7 @@ pub(crate) fn qualified(namespace: &str, name: &str, args: &[Type]) -> Option<Ty
 }
 
 /// What a function of a value (`self.matches(…)`) yields; `None` where no value has such a function.
-pub(crate) fn member(name: &str, target: &Type, args: &[Type]) -> Option<Type> {
+pub(super) fn member(name: &str, target: &Type, args: &[Type]) -> Option<Type> {
     let element = || match target {
         Type::List(element) => (**element).clone(),
         _ => Type::Dyn,

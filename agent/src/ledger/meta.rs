@@ -1,8 +1,14 @@
 //! The table `meta`: numbers, the seal, documents, the names of clusters and what is held beyond the cursor, by name.
 
+use bytes::Bytes;
 use karmada_proto::v1::Seen;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
+
+use super::{Ledger, LedgerError};
+
+/// Bytes of a document's hash.
+const DOCUMENT_HASH: usize = 16;
 
 /// Where the cursor was before it began anew, until it is somewhere again.
 pub(super) const FORMER_CURSOR: &str = "former_cursor";
@@ -15,6 +21,55 @@ pub(super) const SEAL: &str = "epoch_seal";
 
 /// What is held beyond the cursor: `[[start of the hub, revision], …]`.
 pub(super) const SEEN: &str = "seen";
+
+impl Ledger {
+    /// Epoch and cursor; zeros where nothing was ever held.
+    pub fn position(&self) -> Result<(u64, u64), LedgerError> {
+        Ok((self.number("epoch")?.unwrap_or(0) as u64, self.number("cursor")?.unwrap_or(0) as u64))
+    }
+
+    /// The hub's start that told the cursor; zero where none was told.
+    pub fn timeline(&self) -> Result<u64, LedgerError> {
+        Ok(self.number("timeline")?.unwrap_or(0) as u64)
+    }
+
+    /// Where the cursor was before the listing that is unfinished; zero where none is.
+    pub fn former_cursor(&self) -> Result<u64, LedgerError> {
+        Ok(self.number(FORMER_CURSOR)?.unwrap_or(0) as u64)
+    }
+
+    /// What is held beyond the cursor, by the hub's starts that told it.
+    pub fn seen(&self) -> Result<Vec<Seen>, LedgerError> {
+        self.read(|connection| seen(connection))
+    }
+
+    /// The hub's proof of the epoch; empty where there is none.
+    pub fn epoch_seal(&self) -> Result<Bytes, LedgerError> {
+        let seal: Option<Vec<u8>> = self.read(|connection| value(connection, SEAL))?;
+        Ok(seal.unwrap_or_default().into())
+    }
+
+    /// A document, with its hash, where one is held.
+    pub fn document(&self, table: u32) -> Result<Option<(Bytes, Bytes)>, LedgerError> {
+        let kept: Option<Vec<u8>> = self.read(|connection| value(connection, &document(table)))?;
+        let kept = kept.map(Bytes::from).filter(|kept| kept.len() >= DOCUMENT_HASH);
+        Ok(kept.map(|kept| (kept.slice(..DOCUMENT_HASH), kept.slice(DOCUMENT_HASH..))))
+    }
+
+    /// A number kept by name.
+    pub fn number(&self, key: &str) -> Result<Option<i64>, LedgerError> {
+        self.read(|connection| value(connection, key))
+    }
+
+    /// Keeps a number by name; writes only where it differs.
+    pub fn set_number(&self, key: &str, value: i64) -> Result<(), LedgerError> {
+        if self.number(key)? != Some(value) {
+            self.read(|connection| set_number(connection, key, value))?;
+            self.wrote(true);
+        }
+        Ok(())
+    }
+}
 
 /// Under which name a document is kept: its hash of 16 bytes, and its body.
 pub(super) fn document(table: u32) -> String {

@@ -5,6 +5,8 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures::stream;
+use karmada_proto::body::Assembly;
+use karmada_proto::cadence::Cadence;
 use karmada_proto::v1::{Upsert, Welcome, hub_frame};
 use karmada_proto::{body, frame};
 use proptest::prelude::*;
@@ -131,7 +133,7 @@ async fn a_removal_is_told_once_it_is_on_disk() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("not there yet");
     let (link, _) = tokio::sync::watch::channel(LinkView::default());
-    let shared = Shared::new(Ledger::open(&directory).unwrap(), link);
+    let shared = AgentState::new(Ledger::open(&directory).unwrap(), link);
     shared.outbox.lock().removed("a", "u", 2, Vec::new());
     let mut session = welcomed();
     let credit = karmada_proto::v1::Credit { messages: 10, bytes: 1 << 20 };

@@ -33,7 +33,7 @@ impl Holding {
 
 /// What one session holds back.
 #[derive(Debug)]
-pub(super) struct Withheld {
+pub(super) struct DeleteHold {
     holding: Option<Holding>,
     /// Works whose deletion waits.
     deletes: BTreeSet<Arc<str>>,
@@ -48,7 +48,7 @@ pub(super) struct Withheld {
     listings: u32,
 }
 
-impl Withheld {
+impl DeleteHold {
     pub(super) fn new(holding: Option<Holding>) -> Self {
         Self {
             holding,

@@ -63,7 +63,7 @@ impl Running {
 
 /// The tasks.
 #[derive(Debug)]
-pub struct Todo {
+pub struct Workqueue {
     tasks: BTreeMap<String, Task>,
     running: BTreeMap<String, Running>,
     suspects: BTreeSet<String>,
@@ -77,7 +77,7 @@ pub fn removal_class(class: u8) -> u8 {
     REMOVALS + 10 - class.min(10)
 }
 
-impl Todo {
+impl Workqueue {
     /// Drift is looked at `rate` times a second.
     pub fn new(rate: f64) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Todo {
     }
 
     /// Takes keys to work on: up to `limit` that apply, and a quarter of that which remove. All of a lane are of the lowest class that
-    /// has first tries: what others need is done before they are begun. Call [`Todo::done`] for each.
+    /// has first tries: what others need is done before they are begun. Call [`Workqueue::done`] for each.
     pub fn take(&mut self, now: Duration, limit: usize) -> Vec<(String, WorkReason)> {
         let alone = |(key, running): (&String, &Running)| {
             self.suspects.contains(key) && now.saturating_sub(running.since) < ALONE
@@ -216,7 +216,7 @@ impl Todo {
         self.suspects.remove(key);
     }
 
-    /// When [`Todo::take`] is worth calling again without anything new; `None` where nothing waits.
+    /// When [`Workqueue::take`] is worth calling again without anything new; `None` where nothing waits.
     pub fn due(&mut self, now: Duration) -> Option<Duration> {
         let idle = self.tasks.iter().filter(|(key, _)| !self.running.contains_key(*key));
         let opens = |task: &Task| {
@@ -249,127 +249,127 @@ mod tests {
 
     #[test]
     fn a_class_waits_for_the_one_before_it() {
-        let mut todo = Todo::new(5.0);
+        let mut queue = Workqueue::new(5.0);
         for (key, class) in [("deploy", 3), ("crd", 0), ("ns", 1), ("deploy2", 3)] {
-            todo.push(key, class, WorkReason::New);
+            queue.push(key, class, WorkReason::New);
         }
         for expect in [vec!["crd"], vec!["ns"], vec!["deploy", "deploy2"]] {
-            let taken = keys(todo.take(NOW, 8));
+            let taken = keys(queue.take(NOW, 8));
             assert_eq!(taken, expect);
-            assert!(todo.take(NOW, 8).is_empty(), "{expect:?} is still being worked on");
-            taken.iter().for_each(|key| todo.done(key));
+            assert!(queue.take(NOW, 8).is_empty(), "{expect:?} is still being worked on");
+            taken.iter().for_each(|key| queue.done(key));
         }
     }
 
     #[test]
     fn a_failing_one_holds_nobody_up() {
-        let mut todo = Todo::new(5.0);
-        todo.push("crd", 0, WorkReason::New);
-        todo.push("deploy", 3, WorkReason::New);
-        assert_eq!(keys(todo.take(NOW, 8)), ["crd"]);
-        todo.done("crd");
-        todo.again("crd", 0, NOW);
-        assert_eq!(keys(todo.take(NOW, 8)), ["crd", "deploy"]);
-        todo.done("crd");
-        todo.again("crd", 0, NOW + NOW);
-        todo.done("deploy");
-        assert_eq!((keys(todo.take(NOW, 8)), todo.due(NOW)), (vec![], Some(NOW + NOW)));
-        todo.sooner("crd", NOW + Duration::from_secs(1));
-        todo.sooner("crd", NOW + Duration::from_secs(2));
-        assert_eq!(todo.due(NOW), Some(NOW + Duration::from_secs(1)));
-        todo.push("crd", 0, WorkReason::New);
-        assert_eq!(keys(todo.take(NOW, 8)), ["crd"], "news do not wait for the retry");
+        let mut queue = Workqueue::new(5.0);
+        queue.push("crd", 0, WorkReason::New);
+        queue.push("deploy", 3, WorkReason::New);
+        assert_eq!(keys(queue.take(NOW, 8)), ["crd"]);
+        queue.done("crd");
+        queue.again("crd", 0, NOW);
+        assert_eq!(keys(queue.take(NOW, 8)), ["crd", "deploy"]);
+        queue.done("crd");
+        queue.again("crd", 0, NOW + NOW);
+        queue.done("deploy");
+        assert_eq!((keys(queue.take(NOW, 8)), queue.due(NOW)), (vec![], Some(NOW + NOW)));
+        queue.sooner("crd", NOW + Duration::from_secs(1));
+        queue.sooner("crd", NOW + Duration::from_secs(2));
+        assert_eq!(queue.due(NOW), Some(NOW + Duration::from_secs(1)));
+        queue.push("crd", 0, WorkReason::New);
+        assert_eq!(keys(queue.take(NOW, 8)), ["crd"], "news do not wait for the retry");
     }
 
     /// A definition whose webhook hangs, a namespace on a slow member: what waits for it is tried all the same.
     #[test]
     fn a_slow_first_try_gates_and_fills_its_place_for_a_moment_only() {
-        let mut todo = Todo::new(5.0);
-        todo.push("crd", 0, WorkReason::New);
-        todo.push("deploy", 3, WorkReason::New);
-        assert_eq!(keys(todo.take(NOW, 1)), ["crd"]);
-        assert!(todo.take(NOW, 1).is_empty());
-        assert_eq!(keys(todo.take(NOW + NOW, 1)), ["deploy"], "in the only place that a slow member leaves");
-        todo.push("late", 3, WorkReason::New);
-        assert!(todo.take(NOW + NOW, 1).is_empty(), "one that is quick takes a place");
+        let mut queue = Workqueue::new(5.0);
+        queue.push("crd", 0, WorkReason::New);
+        queue.push("deploy", 3, WorkReason::New);
+        assert_eq!(keys(queue.take(NOW, 1)), ["crd"]);
+        assert!(queue.take(NOW, 1).is_empty());
+        assert_eq!(keys(queue.take(NOW + NOW, 1)), ["deploy"], "in the only place that a slow member leaves");
+        queue.push("late", 3, WorkReason::New);
+        assert!(queue.take(NOW + NOW, 1).is_empty(), "one that is quick takes a place");
     }
 
     #[test]
     fn what_is_tried_again_gates_nothing_while_it_runs() {
-        let mut todo = Todo::new(5.0);
-        todo.again("crd", 0, NOW);
-        assert_eq!(keys(todo.take(NOW, 8)), ["crd"]);
-        todo.push("deploy", 3, WorkReason::New);
-        assert_eq!(keys(todo.take(NOW, 8)), ["deploy"]);
+        let mut queue = Workqueue::new(5.0);
+        queue.again("crd", 0, NOW);
+        assert_eq!(keys(queue.take(NOW, 8)), ["crd"]);
+        queue.push("deploy", 3, WorkReason::New);
+        assert_eq!(keys(queue.take(NOW, 8)), ["deploy"]);
     }
 
     #[test]
     fn removals_wait_for_no_first_try_and_have_places_of_their_own() {
-        let mut todo = Todo::new(5.0);
+        let mut queue = Workqueue::new(5.0);
         for at in 0..100 {
-            todo.push(&format!("k{at}"), 3, WorkReason::New);
+            queue.push(&format!("k{at}"), 3, WorkReason::New);
         }
-        todo.push("gone", removal_class(3), WorkReason::New);
-        todo.push("gone-namespace", removal_class(1), WorkReason::New);
-        let taken = keys(todo.take(NOW, 8));
+        queue.push("gone", removal_class(3), WorkReason::New);
+        queue.push("gone-namespace", removal_class(1), WorkReason::New);
+        let taken = keys(queue.take(NOW, 8));
         assert!(taken.contains(&"gone".to_owned()) && taken.len() == 9, "{taken:?}");
         assert!(!taken.contains(&"gone-namespace".to_owned()), "what depends on it goes first");
     }
 
     #[test]
     fn a_lane_that_was_asked_for_a_pause_begins_one_a_second_until_it_is_over() {
-        let mut todo = Todo::new(5.0);
+        let mut queue = Workqueue::new(5.0);
         for key in ["a", "b", "c", "d"] {
-            todo.push(key, 3, WorkReason::New);
+            queue.push(key, 3, WorkReason::New);
         }
         let second = Duration::from_secs(1);
-        todo.pause(false, NOW, NOW + NOW);
-        todo.pause(false, NOW, NOW);
-        assert_eq!((keys(todo.take(NOW, 8)), todo.due(NOW)), (vec![], Some(NOW + second)));
-        todo.push("gone", removal_class(3), WorkReason::New);
-        assert_eq!(keys(todo.take(NOW, 8)), ["gone"], "the other lane was not asked");
-        assert_eq!(keys(todo.take(NOW + second, 8)), ["a"]);
-        todo.done("a");
-        assert!(todo.take(NOW + second, 8).is_empty());
-        assert_eq!(keys(todo.take(NOW + 2 * second, 8)), ["b"]);
-        let mut eased = Todo::new(5.0);
+        queue.pause(false, NOW, NOW + NOW);
+        queue.pause(false, NOW, NOW);
+        assert_eq!((keys(queue.take(NOW, 8)), queue.due(NOW)), (vec![], Some(NOW + second)));
+        queue.push("gone", removal_class(3), WorkReason::New);
+        assert_eq!(keys(queue.take(NOW, 8)), ["gone"], "the other lane was not asked");
+        assert_eq!(keys(queue.take(NOW + second, 8)), ["a"]);
+        queue.done("a");
+        assert!(queue.take(NOW + second, 8).is_empty());
+        assert_eq!(keys(queue.take(NOW + 2 * second, 8)), ["b"]);
+        let mut eased = Workqueue::new(5.0);
         eased.push("a", 3, WorkReason::New);
         eased.pause(false, NOW, NOW + NOW);
         eased.pause_is_over(false);
         assert_eq!(keys(eased.take(NOW, 8)), ["a"], "the member takes others");
-        todo.done("b");
-        assert_eq!(keys(todo.take(NOW + NOW, 8)), ["c", "d"]);
+        queue.done("b");
+        assert_eq!(keys(queue.take(NOW + NOW, 8)), ["c", "d"]);
     }
 
     #[test]
     fn suspects_are_tried_one_at_a_time_and_before_the_others() {
-        let mut todo = Todo::new(5.0);
+        let mut queue = Workqueue::new(5.0);
         for (key, class) in [("a", 3), ("b", 3), ("innocent", 0)] {
-            todo.push(key, class, WorkReason::New);
+            queue.push(key, class, WorkReason::New);
         }
-        todo.suspect("a");
-        todo.suspect("b");
+        queue.suspect("a");
+        queue.suspect("b");
         for expect in ["a", "b"] {
-            assert_eq!(keys(todo.take(NOW, 8)), [expect]);
-            assert!(todo.take(NOW, 8).is_empty(), "it runs alone");
-            todo.done(expect);
+            assert_eq!(keys(queue.take(NOW, 8)), [expect]);
+            assert!(queue.take(NOW, 8).is_empty(), "it runs alone");
+            queue.done(expect);
         }
-        assert_eq!(keys(todo.take(NOW, 8)), ["innocent"]);
-        todo.done("innocent");
-        todo.push("a", 3, WorkReason::New);
-        todo.push("c", 3, WorkReason::New);
-        assert_eq!(keys(todo.take(NOW, 8)), ["a", "c"], "it ended: it is no suspect any more");
+        assert_eq!(keys(queue.take(NOW, 8)), ["innocent"]);
+        queue.done("innocent");
+        queue.push("a", 3, WorkReason::New);
+        queue.push("c", 3, WorkReason::New);
+        assert_eq!(keys(queue.take(NOW, 8)), ["a", "c"], "it ended: it is no suspect any more");
     }
 
     #[test]
     fn a_suspect_that_does_not_end_holds_nobody_up_for_long() {
-        let mut todo = Todo::new(5.0);
-        todo.push("a", 3, WorkReason::New);
-        todo.push("b", 3, WorkReason::New);
-        todo.suspect("a");
-        assert_eq!(keys(todo.take(NOW, 8)), ["a"]);
-        assert!(todo.take(NOW + ALONE / 2, 8).is_empty());
-        assert_eq!(keys(todo.take(NOW + ALONE, 8)), ["b"]);
+        let mut queue = Workqueue::new(5.0);
+        queue.push("a", 3, WorkReason::New);
+        queue.push("b", 3, WorkReason::New);
+        queue.suspect("a");
+        assert_eq!(keys(queue.take(NOW, 8)), ["a"]);
+        assert!(queue.take(NOW + ALONE / 2, 8).is_empty());
+        assert_eq!(keys(queue.take(NOW + ALONE, 8)), ["b"]);
     }
 
     #[test]
@@ -379,28 +379,28 @@ mod tests {
 
     #[test]
     fn one_key_is_worked_on_once_at_a_time_and_the_limit_holds() {
-        let mut todo = Todo::new(5.0);
+        let mut queue = Workqueue::new(5.0);
         for at in 0..10 {
-            todo.push(&format!("k{at}"), 3, WorkReason::New);
+            queue.push(&format!("k{at}"), 3, WorkReason::New);
         }
-        let first = keys(todo.take(NOW, 4));
+        let first = keys(queue.take(NOW, 4));
         assert_eq!(first.len(), 4);
-        todo.push(&first[0], 3, WorkReason::New);
-        assert!(todo.take(NOW, 4).is_empty());
-        todo.done(&first[0]);
-        assert_eq!(todo.take(NOW, 4).len(), 1);
-        assert_eq!(todo.pending(), 10);
+        queue.push(&first[0], 3, WorkReason::New);
+        assert!(queue.take(NOW, 4).is_empty());
+        queue.done(&first[0]);
+        assert_eq!(queue.take(NOW, 4).len(), 1);
+        assert_eq!(queue.pending(), 10);
     }
 
     #[test]
     fn drift_is_paced() {
-        let mut todo = Todo::new(5.0);
+        let mut queue = Workqueue::new(5.0);
         for at in 0..100 {
-            todo.push(&format!("k{at}"), 3, WorkReason::Drift);
+            queue.push(&format!("k{at}"), 3, WorkReason::Drift);
         }
-        assert_eq!(todo.take(NOW, 100).len(), 10);
-        assert_eq!(todo.take(NOW + Duration::from_secs(1), 100).len(), 5);
-        todo.push("k99", 3, WorkReason::New);
-        assert_eq!(keys(todo.take(NOW + Duration::from_secs(1), 100)), ["k99"], "news are not");
+        assert_eq!(queue.take(NOW, 100).len(), 10);
+        assert_eq!(queue.take(NOW + Duration::from_secs(1), 100).len(), 5);
+        queue.push("k99", 3, WorkReason::New);
+        assert_eq!(keys(queue.take(NOW + Duration::from_secs(1), 100)), ["k99"], "news are not");
     }
 }

@@ -1,4 +1,4 @@
-//! What the link, the reconciler and the summary share: the ledger, the outbox, and two notifications.
+//! The agent's state, which the link, the reconciler and the summary share: the ledger, the outbox, and two notifications.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub enum NodeQuestion {
 
 /// Shared by the agent's tasks; none of them calls another.
 #[derive(Debug)]
-pub struct Shared {
+pub struct AgentState {
     /// What must survive.
     pub ledger: Ledger,
     /// What the hub has still to hear.
@@ -100,7 +100,7 @@ pub struct Shared {
     work: Notify,
 }
 
-impl Shared {
+impl AgentState {
     /// Over an opened ledger.
     pub fn new(ledger: Ledger, link: watch::Sender<LinkView>) -> Arc<Self> {
         // What cannot be read of it is told once more.

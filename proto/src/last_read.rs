@@ -9,17 +9,17 @@ use std::time::Duration;
 
 /// Clones are of the same connection.
 #[derive(Debug, Clone, Default)]
-pub struct Pulse(Arc<AtomicU64>);
+pub struct LastRead(Arc<AtomicU64>);
 
-impl Pulse {
+impl LastRead {
     /// Bytes came at `now`.
-    pub fn beat(&self, now: Duration) {
+    pub fn note(&self, now: Duration) {
         self.0.fetch_max(now.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// When the last came; zero where none has.
     #[must_use]
-    pub fn last(&self) -> Duration {
+    pub fn at(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 }
@@ -29,12 +29,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_beat_counts() {
-        let pulse = Pulse::default();
-        assert_eq!(pulse.last(), Duration::ZERO);
-        let same = pulse.clone();
-        same.beat(Duration::from_secs(7));
-        pulse.beat(Duration::from_secs(3));
-        assert_eq!(pulse.last(), Duration::from_secs(7));
+    fn the_last_read_counts() {
+        let last_read = LastRead::default();
+        assert_eq!(last_read.at(), Duration::ZERO);
+        let same = last_read.clone();
+        same.note(Duration::from_secs(7));
+        last_read.note(Duration::from_secs(3));
+        assert_eq!(last_read.at(), Duration::from_secs(7));
     }
 }
