@@ -173,7 +173,7 @@ mod tests {
         let heard: Arc<Mutex<Vec<(bool, bool)>>> = Arc::default();
         let log = heard.clone();
         typed.listen(move |transition| {
-            log.lock().push((transition.before.is_some(), transition.now.is_some()))
+            log.lock().push((transition.before.is_some(), transition.now.is_some()));
         });
         let mut last = Vec::new();
         for name in ["b", "a", "c"] {

@@ -13,7 +13,8 @@ use karmada_proto::v1;
 pub(super) struct Liveness {
     /// How long the pauses between pings are.
     pub(super) cadence: Cadence,
-    pings: u64,
+    /// How many were sent.
+    pub(super) pings: u64,
     awaiting_pong: bool,
     sent: Duration,
     heard: Duration,

@@ -320,13 +320,13 @@ fn an_idle_link_is_pinged_and_a_silent_hub_is_left() {
         idle.tick(secs(second));
         for word in said(&mut idle) {
             assert_eq!(word, "ping");
-            let seq = idle.pings;
+            let seq = idle.line.pings;
             idle.frame(frame::hub(Body::Pong(Pong { seq, cursor: 40 + second })), secs(second));
         }
     }
     idle.tick(secs(302));
     assert!(written(&mut idle)[0].starts_with("cursor "), "but every five minutes");
-    assert_eq!(idle.cadence.interval, secs(60), "the path bears it");
+    assert_eq!(idle.line.cadence.interval, secs(60), "the path bears it");
 }
 
 #[test]

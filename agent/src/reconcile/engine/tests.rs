@@ -28,7 +28,7 @@ use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
 use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
-use crate::reconcile::catch_panics;
+use crate::reconcile::{body, catch_panics};
 use crate::session::{Change, Phase};
 
 struct Rig {
