@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karmada_api::binding::ReplicaRequirements;
+use karmada_api::binding::{Component, ReplicaRequirements};
 use karmada_api::cluster::ResourceModel;
 use karmada_api::defaulting::cluster::standard_models;
+use karmada_interpreter::node_room::Quota;
 use karmada_interpreter::nodes_and_pods::PodUse;
 use karmada_proto::one_line;
 use parking_lot::Mutex;

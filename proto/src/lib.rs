@@ -65,3 +65,6 @@ pub const STATUS_LIMIT: usize = 1024 * 1024;
 
 /// The largest message either end decodes: one chunk and its envelope, with room for a JSON status.
 pub const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
+
+/// The longest question ([`v1::Ask`]) that an agent takes, bytes: it is kept until it is answered.
+pub const LONGEST_QUESTION: usize = 64 * 1024;

@@ -118,7 +118,6 @@ impl RoomQuestion {
         let mut requirements: Option<ReplicaRequirements> =
             serde_json::from_slice(&requirements).map_err(|error| format!("the requirements: {error}"))?;
         if quotas_count {
-            // What asks for nothing takes a place, which quotas may count, too.
             requirements.get_or_insert_default().namespace.clone_from(&namespace);
         }
         Ok(Self { wanted: Wanted::Replicas(requirements), quotas_of: quotas_count.then_some(namespace) })

@@ -39,7 +39,8 @@ pub async fn exact(
     let question = RoomQuestion {
         wanted: estimator_answers::wanted(spec),
         namespace: &spec.resource.namespace,
-        quotas_count,
+        // What is in no namespace is under no quota.
+        quotas_count: quotas_count && !spec.resource.namespace.is_empty(),
     };
     let answers = estimator.room(&asked, question).await;
     let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {

@@ -58,8 +58,8 @@ struct Seen {
     template: u64,
     works: u64,
     customized: u64,
-    /// The newest of the Works: what one says that is no newer stands in the binding's status already.
-    newest_work: u64,
+    /// How many changes of Works were known: what one says that did not change later stands in the binding's status already.
+    changes: u64,
 }
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
@@ -114,8 +114,7 @@ impl Controller for BindingStatus {
         // Taken before anything else is read: what comes meanwhile is then looked at.
         let id = binding_id(&found).unwrap_or_default();
         let works = self.shared.works.digest(id);
-        let seen_works = self.shared.works.seen(id);
-        let newest_work = seen_works.iter().map(|(_, revision)| *revision).max().unwrap_or(0);
+        let (changes, seen_works) = self.shared.works.seen(id);
         let customized = self.shared.customized.version();
         let before = self.settled.lock().get(key).copied();
         let same = before.filter(|seen| {
@@ -134,11 +133,11 @@ impl Controller for BindingStatus {
             }
         };
         // Whoever else wrote the binding may have written what the Works say.
-        let told = before.filter(|seen| seen.binding == found.revision).map_or(0, |seen| seen.newest_work);
+        let told = before.filter(|seen| seen.binding == found.revision).map_or(0, |seen| seen.changes);
         let items = self.items(&binding, seen_works, told).await?;
         let (binding, revision) = self.tell_binding(&resource, binding, items, found.revision).await?;
         let template = self.tell_template(&binding).await?;
-        let seen = Seen { binding: revision, template, works, customized, newest_work };
+        let seen = Seen { binding: revision, template, works, customized, changes };
         self.settled.lock().insert(key.clone(), seen);
         Ok(Action::Done)
     }
@@ -156,7 +155,7 @@ struct SlimSpec {
 }
 
 impl BindingStatus {
-    /// How each Work stands, one after the other: a binding may have thousands. Only those are read that changed after revision `told`.
+    /// How each Work stands, one after the other: a binding may have thousands. Only those are read whose last change came after `told`.
     async fn items(
         &self,
         binding: &ResourceBinding,
@@ -167,8 +166,8 @@ impl BindingStatus {
         let known: BTreeMap<&str, &AggregatedStatusItem> =
             binding.status.aggregated_status.iter().map(|item| (&*item.cluster_name, item)).collect();
         let mut items = Vec::with_capacity(works.len());
-        for (key, revision) in works {
-            if revision <= told {
+        for (key, change) in works {
+            if change <= told {
                 let cluster = names::cluster_of_execution_namespace(&key.namespace);
                 items.extend(cluster.and_then(|cluster| known.get(cluster)).map(|item| (*item).clone()));
                 continue;

@@ -13,9 +13,22 @@ use crate::port::{Change, Key, Object};
 
 /// The index.
 #[derive(Default)]
-pub struct WorksIndex {
-    /// By binding: each Work with the revision that it was seen at.
-    by_binding: RwLock<BTreeMap<String, BTreeMap<Key, u64>>>,
+pub struct WorksIndex(RwLock<Works>);
+
+#[derive(Default)]
+struct Works {
+    by_binding: BTreeMap<String, BTreeMap<Key, SeenWork>>,
+    /// How many changes there were.
+    changes: u64,
+}
+
+/// What is known of one Work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct SeenWork {
+    /// The newest revision that was told of it.
+    revision: u64,
+    /// The number of that change. Revisions of several Works are not told in order: the index numbers what it is told.
+    change: u64,
 }
 
 /// The permanent id of the binding that an object says it is, or is for.
@@ -27,25 +40,15 @@ pub fn binding_id(object: &Object) -> Option<&str> {
 impl WorksIndex {
     /// Takes note of a change.
     pub fn observe(&self, change: &Change) {
+        let works = &mut *self.0.write();
         match change {
-            Change::Applied(work) => {
-                let Some(id) = binding_id(work) else { return };
-                let mut index = self.by_binding.write();
-                if !index.contains_key(id) {
-                    index.insert(id.to_owned(), BTreeMap::new());
-                }
-                if let Some(works) = index.get_mut(id) {
-                    // Who made the Work tells of it too, perhaps later than the watch tells what became of it since.
-                    let seen = works.entry(work.key.clone()).or_default();
-                    *seen = work.revision.max(*seen);
-                }
-            }
+            Change::Applied(work) => works.applied(work),
             Change::Deleted(work) => {
-                let mut index = self.by_binding.write();
-                let forget = |works: &mut BTreeMap<Key, u64>| {
+                let forget = |works: &mut BTreeMap<Key, SeenWork>| {
                     works.remove(&work.key);
                     !works.is_empty()
                 };
+                let index = &mut works.by_binding;
                 match binding_id(work) {
                     Some(id) => {
                         if index.get_mut(id).is_some_and(|works| !forget(works)) {
@@ -62,9 +65,9 @@ impl WorksIndex {
     /// A Work that was told of late was gone by then. One of its name that came since stays.
     pub fn forget(&self, work: &Object) {
         let Some(id) = binding_id(work) else { return };
-        let mut index = self.by_binding.write();
+        let index = &mut self.0.write().by_binding;
         if let Some(works) = index.get_mut(id)
-            && works.get(&work.key).is_some_and(|seen| *seen <= work.revision)
+            && works.get(&work.key).is_some_and(|seen| seen.revision <= work.revision)
         {
             works.remove(&work.key);
             if works.is_empty() {
@@ -75,22 +78,38 @@ impl WorksIndex {
 
     /// The Works of a binding.
     pub fn of(&self, binding_id: &str) -> Vec<Key> {
-        let index = self.by_binding.read();
-        index.get(binding_id).map(|works| works.keys().cloned().collect()).unwrap_or_default()
+        let index = self.0.read();
+        index.by_binding.get(binding_id).map(|works| works.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// The Works of a binding, each with the revision that it was seen at.
-    pub fn seen(&self, binding_id: &str) -> Vec<(Key, u64)> {
-        let index = self.by_binding.read();
-        let works = index.get(binding_id).into_iter().flatten();
-        works.map(|(key, revision)| (key.clone(), *revision)).collect()
+    /// How many changes there were, and the Works of a binding, each with the number of its last: what is changed later has a higher one.
+    pub fn seen(&self, binding_id: &str) -> (u64, Vec<(Key, u64)>) {
+        let index = self.0.read();
+        let works = index.by_binding.get(binding_id).into_iter().flatten();
+        (index.changes, works.map(|(key, seen)| (key.clone(), seen.change)).collect())
     }
 
     /// A digest of the Works of a binding: equal ones mean that none came, changed or went.
     pub fn digest(&self, binding_id: &str) -> u64 {
         let mut digest = DefaultHasher::new();
-        self.by_binding.read().get(binding_id).hash(&mut digest);
+        self.0.read().by_binding.get(binding_id).hash(&mut digest);
         digest.finish()
+    }
+}
+
+impl Works {
+    fn applied(&mut self, work: &Object) {
+        let Some(id) = binding_id(work) else { return };
+        if !self.by_binding.contains_key(id) {
+            self.by_binding.insert(id.to_owned(), BTreeMap::new());
+        }
+        let Some(works) = self.by_binding.get_mut(id) else { return };
+        let seen = works.entry(work.key.clone()).or_default();
+        // Who made the Work tells of it too, perhaps later than the watch tells what became of it since.
+        if work.revision > seen.revision || seen.change == 0 {
+            self.changes += 1;
+            *seen = SeenWork { revision: work.revision, change: self.changes };
+        }
     }
 }
 
@@ -125,6 +144,29 @@ mod tests {
         assert_ne!(made, reported);
         index.forget(&work(5));
         assert_eq!(index.digest("id"), reported);
+    }
+
+    /// One's own write is told at once, and the watch comes after it with what was written before.
+    #[test]
+    fn what_is_told_later_has_a_higher_number_whatever_its_revision() {
+        let index = WorksIndex::default();
+        let named = |name: &str, revision: u64| {
+            let key = Key { namespace: "karmada-es-a".into(), name: name.into() };
+            std::sync::Arc::new(Object { key, ..(*work(revision)).clone() })
+        };
+        index.observe(&Change::Applied(named("late", 80)));
+        index.observe(&Change::Applied(named("own", 100)));
+        let (told, _) = index.seen("id");
+        assert!(index.seen("id").1.iter().all(|(_, change)| *change <= told));
+        index.observe(&Change::Applied(named("late", 97)));
+        let later: Vec<String> = index
+            .seen("id")
+            .1
+            .into_iter()
+            .filter(|(_, n)| *n > told)
+            .map(|(key, _)| key.name.to_string())
+            .collect();
+        assert_eq!(later, ["late"]);
     }
 
     #[test]

@@ -179,6 +179,9 @@ async fn enter(
         return Err(close);
     }
     let position = gateway.ports.sessions.position().await;
+    if position.is_err() {
+        gateway.fleet.leave(handle);
+    }
     // A new epoch that began meanwhile called those that it found: this one was not there yet.
     if position.map_err(|error| session_admission::busy(error.message))?.epoch != epoch {
         gateway.fleet.leave(handle);

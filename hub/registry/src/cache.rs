@@ -266,6 +266,7 @@ impl Cache {
 
     fn trim(&self) {
         self.namespaces.lock().retain(|name| Arc::strong_count(name) > 1);
+        self.values.sweep();
         let now = tokio::time::Instant::now();
         for shard in self.shards.read().values() {
             shard.trim(now);

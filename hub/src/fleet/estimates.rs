@@ -13,6 +13,7 @@ use karmada_api::binding::ObjectReference;
 use karmada_controllers::estimator::{Answers, Estimator, RoomQuestion};
 use karmada_core::scheduler::estimator_answers::Wanted;
 use karmada_gateway::Gateway;
+use karmada_proto::LONGEST_QUESTION;
 use karmada_proto::v1::{Room, RoomFor, RoomForSets, Unschedulable, UnschedulableOf, answer, ask};
 
 use super::slow_agents::SlowAgents;
@@ -65,18 +66,22 @@ impl Estimates {
 impl Estimator for Estimates {
     async fn room(&self, clusters: &[&str], question: RoomQuestion<'_>) -> Answers {
         let RoomQuestion { wanted, namespace, quotas_count } = question;
+        let payload = match wanted {
+            Wanted::Replicas(requirements) => serde_json::to_vec(&requirements),
+            Wanted::Sets(components) => serde_json::to_vec(components),
+        };
+        // No agent takes a longer question: nobody is sent one.
+        let payload = payload.ok().filter(|payload| payload.len() + namespace.len() < LONGEST_QUESTION - 64);
+        let Some(payload) = payload.map(Bytes::from) else { return Answers::new() };
         let namespace = namespace.to_owned();
         let question = match wanted {
-            Wanted::Replicas(requirements) => serde_json::to_vec(&requirements).map(|requirements| {
-                let requirements = Bytes::from(requirements);
-                ask::Question::RoomFor(RoomFor { requirements, namespace, quotas_count })
-            }),
-            Wanted::Sets(components) => serde_json::to_vec(components).map(|components| {
-                let components = Bytes::from(components);
-                ask::Question::RoomForSets(RoomForSets { components, namespace, quotas_count })
-            }),
+            Wanted::Replicas(_) => {
+                ask::Question::RoomFor(RoomFor { requirements: payload, namespace, quotas_count })
+            }
+            Wanted::Sets(_) => {
+                ask::Question::RoomForSets(RoomForSets { components: payload, namespace, quotas_count })
+            }
         };
-        let Ok(question) = question else { return Answers::new() };
         self.all(clusters, question).await
     }
 

@@ -99,6 +99,28 @@ fn await_all(site: &Site, paths: &[String]) {
     });
 }
 
+/// What came says what the chart says, one field of each sort.
+#[track_caller]
+fn whole(site: &Site) {
+    let at = |group: &str, resource: &str, name: &str| {
+        let version = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}") };
+        format!("{version}/namespaces/{NAMESPACE}/{resource}/{RELEASE}-{name}")
+    };
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let role = format!("/apis/{rbac}/clusterroles/{RELEASE}-operator");
+    let webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/eddystone";
+    for (path, field, value) in [
+        (at("", "secrets", "certificate"), "/data/tls.crt", "bm9uZQ=="),
+        (at("", "services", "webhook"), "/spec/ports/0/name", "https"),
+        (at(rbac, "roles", "leases"), "/rules/0/resources/0", "leases"),
+        (at(rbac, "rolebindings", "leases"), "/subjects/0/namespace", NAMESPACE),
+        (role, "/rules/1/verbs/3", "create"),
+        (webhooks.to_owned(), "/webhooks/0/rules/0/resources/0", "towers"),
+    ] {
+        site.await_object(&path, |object| has(object, field, &Value::from(value)));
+    }
+}
+
 #[test]
 fn an_operators_chart_goes_to_its_sites_with_one_policy() {
     let (Some(fleet), Some(clients)) = (shared(), programs_or_skip()) else { return };
@@ -117,27 +139,35 @@ fn an_operators_chart_goes_to_its_sites_with_one_policy() {
     let sites = ["north", "south"].map(|name| fleet.site(name));
     for site in sites {
         await_all(site, &paths);
+        whole(site);
     }
     let operator = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{RELEASE}-operator");
     await_object(api, "the hub", &operator, |object| has(object, "/status/readyReplicas", &Value::from(4)));
     let not_meant = fleet.site("kind-east");
-    assert!(get(not_meant.api(), &definitions[0]).is_err(), "another site has a definition");
+    let elsewhere = not_meant.api().get(&definitions[0]).expect("the site answers");
+    assert_eq!(elsewhere, None, "another site has a definition");
 
     // The next version: all change, some go, and no site has what is gone.
     let rule = |number: u32| {
         format!("/apis/watchtower.example.com/v1/namespaces/{NAMESPACE}/alarmrules/{RELEASE}-{number}")
     };
     helm.run(&["upgrade", RELEASE, &chart, "--set", "rules=20,image=registry.example.org/watchtower:2"]).ok();
+    let left = helm.paths(|version, kind| resource(api, version, kind));
+    assert_eq!(left.len(), 35, "{left:#?}");
+    let settings = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{RELEASE}-settings");
     for site in sites {
         let newer = Value::from("registry.example.org/watchtower:2");
         for number in 0..20 {
             site.await_object(&rule(number), |object| has(object, "/spec/image", &newer));
         }
         (20..30).for_each(|number| site.await_gone(&rule(number)));
+        site.await_object(&settings, |object| has(object, "/data/image", &newer));
+        site.await_object(&operator, |object| has(object, "/spec/template/spec/containers/0/image", &newer));
+        // Nothing else went.
+        await_all(site, &left);
     }
 
     // Helm leaves definitions, and so the sites keep them until they go from the hub.
-    let left = helm.paths(|version, kind| resource(api, version, kind));
     helm.run(&["uninstall", RELEASE]).ok();
     for site in sites {
         left.iter().for_each(|path| site.await_gone(path));

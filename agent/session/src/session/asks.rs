@@ -5,13 +5,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use karmada_proto::frame;
 use karmada_proto::v1::{Answer, Ask, AskRefusal, AskRefusalCode, answer};
+use karmada_proto::{LONGEST_QUESTION, frame};
 
 /// Questions that wait or are being answered.
 const MOST: usize = 64;
-/// The longest question, bytes: it is kept until it is answered.
-const LONGEST: u64 = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Asks {
@@ -27,8 +25,8 @@ impl Asks {
             let message = format!("this agent does not know question {}", ask.kind);
             return Some(refusal(id, AskRefusalCode::UnknownQuestion, message));
         }
-        if frame::size(&ask) > LONGEST {
-            let message = format!("a question has {} KiB at most", LONGEST / 1024);
+        if frame::size(&ask) > LONGEST_QUESTION as u64 {
+            let message = format!("a question has {} KiB at most", LONGEST_QUESTION / 1024);
             return Some(refusal(id, AskRefusalCode::BadQuestion, message));
         }
         if self.unanswered.len() >= MOST {
@@ -93,7 +91,7 @@ mod tests {
         let mut asks = Asks::default();
         let of = |length: usize| {
             let requirements = vec![b' '; length].into();
-            let question = Some(ask::Question::RoomFor(RoomFor { requirements }));
+            let question = Some(ask::Question::RoomFor(RoomFor { requirements, ..RoomFor::default() }));
             Ask { question, ..ask(1) }
         };
         assert_eq!(code(asks.takes(of(64 << 10))), Some(AskRefusalCode::BadQuestion));

@@ -149,7 +149,13 @@ struct Told {
 
 #[async_trait::async_trait]
 impl Estimator for Told {
-    async fn room(&self, clusters: &[&str], _: estimator::RoomQuestion<'_>) -> estimator::Answers {
+    async fn room(&self, clusters: &[&str], question: estimator::RoomQuestion<'_>) -> estimator::Answers {
+        let wanted = match question.wanted {
+            Wanted::Replicas(_) => "replicas".to_owned(),
+            Wanted::Sets(parts) => format!("sets of {}", parts.len()),
+        };
+        *self.question.lock() =
+            format!("{wanted} in {}, quotas {}", question.namespace, question.quotas_count);
         self.asked.lock().push(clusters.join(","));
         self.answers.clone()
     }

@@ -4,7 +4,7 @@
 //! each cluster, its Clusters serve the same kinds, and what an object was before a change is mostly what it is after it.
 //!
 //! A value that is seen once is not kept here: most are one object's own, and lie better within its other bytes. What was seen lately is noted by a
-//! digest; who has it, too, is the first to share it. What nobody holds any more goes once a good part of what is kept may be such.
+//! digest; who has it, too, is the first to share it. What nobody holds any more goes when the cache is tidied, and once a good part may be such.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -51,6 +51,11 @@ impl SharedValues {
         Some((from..from + value.len(), shared))
     }
 
+    /// Lets go of what nobody holds any more: what was shared may be large, or secret.
+    pub fn sweep(&self) {
+        self.0.lock().sweep();
+    }
+
     fn share(&self, value: &[u8]) -> Option<Arc<[u8]>> {
         let mut hasher = DefaultHasher::new();
         hasher.write(value);
@@ -68,18 +73,19 @@ impl SharedValues {
         let kept: Arc<[u8]> = value.into();
         state.kept.insert(digest, kept.clone());
         state.came += value.len();
-        state.sweep();
+        if state.came > state.live.max(SWEEP) {
+            state.sweep();
+        }
         Some(kept)
     }
 }
 
 impl State {
     fn sweep(&mut self) {
-        if self.came > self.live.max(SWEEP) {
-            self.kept.retain(|_, value| Arc::strong_count(value) > 1);
-            self.live = self.kept.values().map(|value| value.len()).sum();
-            self.came = 0;
-        }
+        self.kept.retain(|_, value| Arc::strong_count(value) > 1);
+        self.kept.shrink_to(2 * self.kept.len());
+        self.live = self.kept.values().map(|value| value.len()).sum();
+        self.came = 0;
     }
 }
 
@@ -160,6 +166,8 @@ mod tests {
             }
         }
         assert!(shared(&values) <= 2 * SWEEP, "{} bytes are kept for nobody", shared(&values));
+        values.sweep();
+        assert_eq!(shared(&values), 0);
     }
 
     proptest! {
