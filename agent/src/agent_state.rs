@@ -58,8 +58,13 @@ pub struct RoomWanted {
 pub enum Wanted {
     /// Pods of this sort; without any, they ask for nothing but a place.
     Replicas(Option<ReplicaRequirements>),
-    /// Whole sets of these parts, in a namespace.
-    Sets { namespace: String, components: Vec<Component> },
+    /// Whole sets of parts.
+    Sets {
+        /// Where they are to run.
+        namespace: String,
+        /// The parts of one set.
+        components: Vec<Component>,
+    },
 }
 
 impl Default for Wanted {

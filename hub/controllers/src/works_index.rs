@@ -120,8 +120,12 @@ mod tests {
     use super::*;
 
     fn work(revision: u64) -> std::sync::Arc<Object> {
+        named("w", revision)
+    }
+
+    fn named(name: &str, revision: u64) -> std::sync::Arc<Object> {
         std::sync::Arc::new(Object {
-            key: Key { namespace: "karmada-es-a".into(), name: "w".into() },
+            key: Key { namespace: "karmada-es-a".into(), name: name.into() },
             uid: "u".into(),
             revision,
             generation: 1,
@@ -150,10 +154,6 @@ mod tests {
     #[test]
     fn what_is_told_later_has_a_higher_number_whatever_its_revision() {
         let index = WorksIndex::default();
-        let named = |name: &str, revision: u64| {
-            let key = Key { namespace: "karmada-es-a".into(), name: name.into() };
-            std::sync::Arc::new(Object { key, ..(*work(revision)).clone() })
-        };
         index.observe(&Change::Applied(named("late", 80)));
         index.observe(&Change::Applied(named("own", 100)));
         let (told, _) = index.seen("id");
