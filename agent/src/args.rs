@@ -62,7 +62,7 @@ pub struct Args {
     /// What carries the session with the hub.
     #[arg(long, env = "KARMADA_TRANSPORT", value_enum, default_value_t = Transport::Auto)]
     pub transport: Transport,
-    /// Where /healthz and /metrics are served, over plain HTTP; 0 for nowhere.
+    /// Where /healthz, /livez, /readyz and /metrics are served, over plain HTTP; 0 for nowhere.
     #[arg(long, env = "KARMADA_METRICS_BIND_ADDRESS", default_value = "127.0.0.1:8080", value_parser = |text: &str| bind_address(text).map(Bind))]
     pub metrics_bind_address: Bind,
     /// What is logged: a level (error, warn, info, debug, trace), or target=level pairs.

@@ -54,7 +54,7 @@ pub const DICTIONARY: &str = "dictionary";
 /// A changed body may be told by what differs from the one that the agent holds.
 pub const DELTAS: &str = "deltas";
 
-/// No frame carries more body than this: a slow link must get a word in between.
+/// No frame carries more body than this: on a slow link, pings and deletes are sent between two of them.
 pub const CHUNK: usize = 64 * 1024;
 
 /// The largest decoded body of a Work: etcd's own limit for one object, and then some for the envelope.

@@ -288,7 +288,7 @@ impl Engine {
         begins.into_iter().chain(self.unanswered.due()).chain([self.found_due()]).min()
     }
 
-    /// Nothing comes any more of what was left open long ago.
+    /// Writes that were left without an answer so long ago that the member cannot carry them out any more are forgotten.
     fn settle(&mut self) -> Result<(), LedgerError> {
         let settled = self.unanswered.settle(self.now());
         self.parts.shared.ledger.settled(&settled)

@@ -7,7 +7,7 @@
 //! - [`order`], [`workqueue`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
-//! - [`own`]: what the agent itself lives by in the member, which no Work may name (pure).
+//! - [`agent_objects`]: what the agent itself lives by in the member, which no Work may name (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
 //! - [`orphan_candidates`]: what bears our marks though nobody holds its Work (pure). [`orphan_scan`]: where no watch tells of it. [`orphan_rows`]: what is
 //!   told of them (pure).
@@ -16,6 +16,7 @@
 //! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
 //! - [`catch_panics`]: an odd object is an error, not a panic.
 //! - [`manifests`]: what a Work's body holds. [`failure`]: why one is not applied.
+//! - [`retry_after`]: how long the member asks to be left alone. [`targets`]: which member a Work is written to.
 //! - [`apply`], [`removal`]: one Work, applied or taken away. [`watcher`]: a kind's events. [`engine`]: the loop.
 
 pub mod agent_objects;

@@ -1,6 +1,6 @@
 //! One watch for each kind, however many controllers hear of it, across watches that end.
 //!
-//! In: the port, and who wants to hear of which resource. Out: [`Change`]s, at least one for every state that lasts, to each in the order in
+//! In: the port, and who wants to hear of which resource. Out: [`Change`]s, at least one for the state that an object is in at last (those between may be skipped), to each in the order in
 //! which they asked to hear: who keeps an index asks before those who read it. Who comes late is told first what there is. While a
 //! resource is not served, all its objects count as deleted.
 //!

@@ -1,7 +1,7 @@
 //! Where every write of a Kubernetes object passes, whoever makes it, and where every read is served from.
 //!
 //! In: a resource, an object or a way to change one, and who asks. Out: the object as stored, or the `Status` that says why
-//! not. This crate knows the store, and neither HTTP nor who may do what: that is asked of an [`Authorize`].
+//! not. This crate knows the store, and neither a server of HTTP nor who may do what: that is asked of an [`Authorize`].
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
 

@@ -286,7 +286,8 @@ fn readmes_name_files_that_are_there() {
     for (name, root, _) in sources() {
         let readme = root.parent().expect("a folder").join("README.md");
         let Ok(text) = std::fs::read_to_string(&readme) else { continue };
-        let missing = readmes::unknown_modules(&text, &root);
+        let mut missing = readmes::unknown_modules(&text, &root);
+        missing.extend(readmes::unknown_paths(&text, &workspace_root(), &root));
         if !missing.is_empty() {
             unknown.insert(name, missing);
         }
@@ -295,6 +296,8 @@ fn readmes_name_files_that_are_there() {
     let sources = workspace_root().join("hub/src");
     let table = "| files | what |\n| --- | --- |\n| `hub`, `fleet/`, `no_such_file` | x |\n\n| room |\n| `elsewhere` |\n";
     assert_eq!(readmes::unknown_modules(table, &sources), ["no_such_file"]);
+    let text = "It is `hub/src/main.rs` and `fleet/works`, not `hub/src/none.rs` or `fleet/none`; `apps/v1` is no path.\n```\n`hub/x`\n```\n";
+    assert_eq!(readmes::unknown_paths(text, &workspace_root(), &sources), ["hub/src/none.rs", "fleet/none"]);
 }
 
 #[test]

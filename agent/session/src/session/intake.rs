@@ -143,7 +143,7 @@ impl Intake {
 
     /// A Work, an offer of one, or a piece of one.
     pub(super) fn upsert(&mut self, upsert: &v1::Upsert, out: &mut Out) {
-        // What memory holds is not the hub's concern: the window covers it.
+        // Credit is given back as soon as it is taken in: the window bounds what memory holds.
         self.settled.push(upsert.chunk.len() as u64);
         if upsert.epoch != self.epoch {
             return;

@@ -62,7 +62,7 @@ impl Engine {
         true
     }
 
-    /// What is brought back is told: who changed it there will ask why.
+    /// Counts and logs an object that is about to be written again, with who changed it there.
     pub(super) fn drifted(&self, id: &ObjectId, by: &str) {
         self.parts.shared.counts.drifted.fetch_add(1, Ordering::Relaxed);
         tracing::info!(object = %id, by, "it is not as the hub says: it is brought back");

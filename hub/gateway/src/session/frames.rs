@@ -139,7 +139,7 @@ impl Session {
         match body {
             B::WorkStatus(status) => Some(status.manifest_statuses.len() as u64),
             B::ClusterStatus(status) => Some(status.body.len() as u64),
-            // The answer to a tombstone of this very session was asked for.
+            // An agent answers so to a tombstone of what it never had: it is small, and the hub asked for it.
             B::Removed(removed) if removed.never_held => None,
             B::Removed(_) | B::Orphans(_) | B::Event(_) => Some(credit::cost(body)),
             _ => None,
