@@ -8,6 +8,8 @@
 //! healthy where it returned to. Where that does not come in time, or the workload is evicted from there, the return is taken back
 //! ([`given_up`]): the later group has it again, and the next try is an hour off.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingStatus, GracefulEvictionTask, ResourceBinding, TargetCluster};
@@ -132,7 +134,8 @@ pub fn returned(
     now: Timestamp,
 ) -> ResourceBinding {
     let mut wanted = asking(binding, now);
-    let leaves = |old: &&TargetCluster| !targets.iter().any(|new| new.name == old.name);
+    let stays: BTreeSet<&str> = targets.iter().map(|new| &*new.name).collect();
+    let leaves = |old: &&TargetCluster| !stays.contains(&*old.name);
     let left: Vec<String> = binding.spec.clusters.iter().filter(leaves).map(|old| old.name.clone()).collect();
     for cluster in left.into_iter().filter(|_| gracefully) {
         let task = GracefulEvictionTask {

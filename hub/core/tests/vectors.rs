@@ -138,7 +138,7 @@ fn recorded_filters() {
                     serde_json::from_value(case["apiEnablements"].clone()).unwrap();
                 let (api_version, kind) =
                     (case["apiVersion"].as_str().unwrap(), case["objectKind"].as_str().unwrap());
-                filter::api(&cluster, api_version, kind, already)
+                filter::api(already, || cluster.serves(api_version, kind))
             }
             "spreadProperty" => {
                 let placement: Placement = serde_json::from_value(

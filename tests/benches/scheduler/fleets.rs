@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use karmada_api::binding::ResourceBinding;
-use karmada_api::cluster::Cluster;
+use karmada_api::cluster::{ApiEnablement, Cluster};
 use serde_json::{Value, json};
 
 /// How clusters lie in regions.
@@ -59,6 +59,9 @@ pub fn fleet(count: usize, regions: Regions) -> Vec<Arc<Cluster>> {
         Regions::Of(regions) => regions,
         Regions::Each => count,
     };
+    // Held once for all that serve the same, as a hub holds them.
+    let serves: Arc<Vec<ApiEnablement>> =
+        Arc::new(serde_json::from_value(enablements()).expect("they are such"));
     let one = |number: usize| {
         let (region, cpus) = (number % of, 8 + number % 57);
         let cluster = json!({
@@ -67,7 +70,6 @@ pub fn fleet(count: usize, regions: Regions) -> Vec<Arc<Cluster>> {
                 "zones": [format!("zone-{region}-{}", number % 3)]},
             "status": {
                 "kubernetesVersion": "v1.36.3",
-                "apiEnablements": enablements(),
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "ClusterReady", "message": ""}],
                 "nodeSummary": {"totalNum": 3, "readyNum": 3},
                 "resourceSummary": {
@@ -76,7 +78,9 @@ pub fn fleet(count: usize, regions: Regions) -> Vec<Arc<Cluster>> {
                 },
             },
         });
-        Arc::new(serde_json::from_value(cluster).expect("it is a Cluster"))
+        let mut cluster: Cluster = serde_json::from_value(cluster).expect("it is a Cluster");
+        cluster.status.api_enablements = serves.clone();
+        Arc::new(cluster)
     };
     (0..count).map(one).collect()
 }

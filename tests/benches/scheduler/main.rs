@@ -15,7 +15,7 @@ mod fleets;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use karmada_api::binding::ResourceBinding;
+use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
@@ -32,7 +32,7 @@ const ROUND: Duration = Duration::from_millis(400);
 const PEER: &str = "Karmada 22/s at 100 clusters, writes included";
 const PEER_LATENCY: &str = "Karmada 32 ms at 100 clusters, writes included";
 
-fn decide(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> usize {
+fn targets(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> Vec<TargetCluster> {
     let input = Input {
         binding,
         clusters,
@@ -42,7 +42,7 @@ fn decide(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> usize {
         exact: Default::default(),
     };
     match schedule(&input).outcome {
-        Outcome::Scheduled(targets) => targets.len(),
+        Outcome::Scheduled(targets) => targets,
         other => panic!("{:?}: {other:?}", binding.metadata.name),
     }
 }
@@ -55,7 +55,7 @@ fn measure(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> (f64, f64) {
         let (begun, mut count) = (Instant::now(), 0);
         while begun.elapsed() < ROUND || times.len() < 100 {
             let one = Instant::now();
-            assert!(decide(binding, clusters) > 0);
+            assert!(!targets(binding, clusters).is_empty());
             times.push(one.elapsed());
             count += 1;
         }
@@ -88,6 +88,15 @@ fn main() {
             rows.add(&format!("{name}, {count} clusters, p99"), late, "ms", PEER_LATENCY, goal);
         }
     }
+    let clusters = fleet(10_000, Regions::Of(10));
+    let everywhere = placements().into_iter().next().expect("there is one");
+    let mut placed = binding(everywhere.name, &everywhere.spec);
+    placed.spec.clusters = targets(&placed, &clusters);
+    placed.spec.replicas += 1;
+    let (rate, late) = measure(&placed, &clusters);
+    let row = "all 10,000 clusters that have it get a replica more";
+    rows.add(row, rate, "decisions/s", PEER, Goal::AtLeast(22.0));
+    rows.add("the same, p99", late, "ms", PEER_LATENCY, Goal::AtMost(32.0));
     let before = resident();
     let clusters = fleet(10_000, Regions::Each);
     let fleet_takes = resident() - before;

@@ -78,8 +78,10 @@ impl Assumptions {
         now: Duration,
     ) -> BTreeMap<String, Assumed> {
         let held = self.0.get(&key_of(binding)).filter(|entry| entry.holds(now));
+        let placed: BTreeMap<&str, &TargetCluster> =
+            binding.spec.clusters.iter().map(|before| (&*before.name, before)).collect();
         let unseen = targets.iter().filter_map(|target| {
-            let before = binding.spec.clusters.iter().find(|before| before.name == target.name);
+            let before = placed.get(&*target.name);
             let known = held.and_then(|entry| entry.clusters.get(&target.name)).filter(|_| before.is_some());
             if !binding.spec.components.is_empty() && before.is_some() {
                 // Parts are there whole.
@@ -104,12 +106,10 @@ impl Assumptions {
         now: Duration,
     ) {
         let key = key_of(binding);
-        let over = |name: &String| {
-            binding.spec.clusters.iter().any(|before| before.name == *name)
-                || targets.iter().any(|target| target.name == *name)
-        };
+        let both = binding.spec.clusters.iter().chain(targets);
+        let over: BTreeSet<&str> = both.map(|target| &*target.name).collect();
         let entry = self.0.entry(key.clone()).or_insert(Entry { clusters: BTreeMap::new(), since: now });
-        entry.clusters.retain(|name, _| !over(name));
+        entry.clusters.retain(|name, _| !over.contains(&**name));
         if !added.is_empty() {
             entry.since = now;
             entry.clusters.extend(added.into_iter().map(|(name, assumed)| (name, Arc::new(assumed))));

@@ -4,11 +4,11 @@
 //! judged once for all attempts; what an attempt asks anew is whether its group means the cluster. So that nobody keeps the scheduler busy
 //! with thousands of groups over a large fleet, one schedule asks that so often and no more, and says which groups it left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karmada_api::binding::{ResourceBinding, TargetCluster};
-use karmada_api::cluster::Cluster;
+use karmada_api::cluster::{ApiEnablement, Cluster};
 use karmada_api::policy::Placement;
 
 use super::assumptions::Assumed;
@@ -47,14 +47,43 @@ struct Seen<'a> {
     serves: Result<(), Unfit>,
     others: Result<(), Unfit>,
     free: i64,
+    /// The template is placed there now.
+    already: bool,
+}
+
+/// What is asked of each cluster of a fleet, and answered once for all that are alike.
+struct Facts<'a> {
+    /// The clusters in which the binding is placed now.
+    placed: BTreeSet<&'a str>,
+    binding: &'a ResourceBinding,
+    /// Whether the kind is served, by the list of what is: most clusters share theirs with many.
+    serves: BTreeMap<*const Vec<ApiEnablement>, bool>,
+}
+
+impl<'a> Facts<'a> {
+    fn of(binding: &'a ResourceBinding) -> Self {
+        let placed = binding.spec.clusters.iter().map(|target| &*target.name).collect();
+        Facts { placed, binding, serves: BTreeMap::new() }
+    }
+
+    fn serves(&mut self, cluster: &Cluster) -> bool {
+        let list = Arc::as_ptr(&cluster.status.api_enablements);
+        let of = &self.binding.spec.resource;
+        *self.serves.entry(list).or_insert_with(|| cluster.serves(&of.api_version, &of.kind))
+    }
 }
 
 impl<'a> Seen<'a> {
-    fn of<C>(cluster: &'a Cluster, input: &Input<'_, C>, placement: &Placement) -> Self {
+    fn of<C>(
+        cluster: &'a Cluster,
+        input: &Input<'_, C>,
+        placement: &Placement,
+        facts: &mut Facts<'_>,
+    ) -> Self {
         let (binding, neighbours) = (input.binding, &input.neighbours);
         let spec = &binding.spec;
-        let already = spec.clusters.iter().any(|target| target.name == cluster.name());
-        let serves = filter::api(cluster, &spec.resource.api_version, &spec.resource.kind, already);
+        let already = facts.placed.contains(cluster.name());
+        let serves = filter::api(already, || facts.serves(cluster));
         let others = filter::eviction(cluster.name(), spec)
             .and_then(|()| filter::spread_property(cluster, placement))
             .and_then(|()| filter::taints(&cluster.spec.taints, &placement.cluster_tolerations, already))
@@ -64,7 +93,7 @@ impl<'a> Seen<'a> {
         let taken = input.taken.get(cluster.name()).map(Vec::as_slice).unwrap_or_default();
         let reckoned = if fits { free(binding, cluster, placement, taken) } else { 0 };
         let free = input.exact.get(cluster.name()).map_or(reckoned, |exact| reckoned.min(*exact));
-        Seen { cluster, serves, others, free }
+        Seen { cluster, serves, others, free, already }
     }
 }
 
@@ -97,7 +126,8 @@ pub(super) fn eligible<'a, C>(
     let tiers: Vec<_> =
         groups.iter().map(|group| filter::affinity_tiers(placement, group, workload)).collect();
     let means = |cluster: &Cluster| tiers.iter().any(|tiers| filter::tier(cluster, tiers).is_ok());
-    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement));
+    let mut facts = Facts::of(input.binding);
+    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts));
     let fits = |seen: &Seen<'_>| !seen.cluster.deleting() && seen.serves.is_ok() && seen.others.is_ok();
     seen.filter(|seen| fits(seen) && means(seen.cluster))
         .map(|seen| (seen.cluster.name(), seen.free))
@@ -111,7 +141,8 @@ pub(super) fn place<C>(
     placement: &Placement,
     mode: Mode,
 ) -> Decision {
-    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement)).collect();
+    let mut facts = Facts::of(input.binding);
+    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts)).collect();
     let plan = Plan { binding: input.binding, placement, mode, clusters: seen };
     if placement.cluster_affinities.is_empty() {
         return plan.attempt("", None).into_decision(Vec::new());
@@ -180,7 +211,7 @@ impl Plan<'_> {
             match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
                 Ok(tier) => {
                     report.insert(name.to_owned(), ClusterVerdict::Passed);
-                    let score = spread::locality_score(&self.binding.spec.clusters, name);
+                    let score = spread::locality_score(seen.already);
                     candidates.push(Candidate { cluster: seen.cluster, free: seen.free, tier, score });
                 }
                 Err(reason) => {

@@ -3,7 +3,7 @@
 //! In: candidates in order of preference with their free room, how many replicas, who has how many now. Out: replicas
 //! by cluster, without those that get none; or why they do not fit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karmada_api::binding::TargetCluster;
 use karmada_api::cluster::Cluster;
@@ -181,7 +181,8 @@ fn by_static_weight(
 
 /// The present shares of those who are still candidates, in the order in which they stand.
 fn held(division: &Division<'_>, candidates: &[Candidate<'_>]) -> Shares {
-    let still = |target: &&TargetCluster| candidates.iter().any(|c| c.cluster.name() == target.name);
+    let names: BTreeSet<&str> = candidates.iter().map(|c| c.cluster.name()).collect();
+    let still = |target: &&TargetCluster| names.contains(&*target.name);
     division.previous.iter().filter(still).map(|t| (t.name.clone(), i64::from(t.replicas))).collect()
 }
 
@@ -265,7 +266,9 @@ fn share(
     }
     if kind == Dynamic::Aggregated {
         // Clusters in use come first; the shortest prefix that holds everything is enough.
-        room.sort_by_key(|(name, _)| !held.iter().any(|(holder, n)| holder == name && *n > 0));
+        let holders: BTreeSet<&str> =
+            held.iter().filter(|(_, n)| *n > 0).map(|(holder, _)| &**holder).collect();
+        room.sort_by_key(|(name, _)| !holders.contains(&**name));
         let mut sum = 0_i64;
         let enough = room.iter().position(|(_, n)| {
             sum = sum.saturating_add(*n);

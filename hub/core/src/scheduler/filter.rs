@@ -39,8 +39,8 @@ pub enum Unfit {
 ///
 /// # Errors
 /// [`Unfit::Api`] where it does not.
-pub fn api(cluster: &Cluster, api_version: &str, kind: &str, already_target: bool) -> Result<(), Unfit> {
-    if already_target || cluster.serves(api_version, kind) { Ok(()) } else { Err(Unfit::Api) }
+pub fn api(already_target: bool, serves: impl FnOnce() -> bool) -> Result<(), Unfit> {
+    if already_target || serves() { Ok(()) } else { Err(Unfit::Api) }
 }
 
 /// Whether no taint keeps it away. What stands there already stays: evicting is another matter.

@@ -22,29 +22,31 @@ use super::division::Candidate;
 #[error("{0}")]
 pub struct SpreadError(pub String);
 
-/// How many of a template's replicas a cluster has now; of a workload of several parts, its one set.
-fn held(previous: &[TargetCluster], name: &str) -> i64 {
-    let has =
-        |target: &TargetCluster| i64::from(target.replicas).max(i64::from(!target.components.is_empty()));
-    previous.iter().find(|target| target.name == name).map_or(0, has)
-}
+/// How many of a template's replicas each cluster has now; of a workload of several parts, its one set.
+struct Held<'t>(BTreeMap<&'t str, i64>);
 
-/// What a cluster can hold in all: what it has, and what is free.
-fn available(candidate: &Candidate<'_>, previous: &[TargetCluster]) -> i64 {
-    candidate.free.saturating_add(held(previous, candidate.cluster.name()))
+impl<'t> Held<'t> {
+    fn of(previous: &'t [TargetCluster]) -> Self {
+        let has =
+            |target: &TargetCluster| i64::from(target.replicas).max(i64::from(!target.components.is_empty()));
+        Held(previous.iter().map(|target| (&*target.name, has(target))).collect())
+    }
+
+    /// What a cluster can hold in all: what it has, and what is free.
+    fn available(&self, candidate: &Candidate<'_>) -> i64 {
+        candidate.free.saturating_add(self.0.get(candidate.cluster.name()).copied().unwrap_or(0))
+    }
 }
 
 /// 100 for a cluster that has the template already, so that nothing moves without need.
-pub fn locality_score(previous: &[TargetCluster], name: &str) -> i64 {
-    if previous.iter().any(|target| target.name == name) { 100 } else { 0 }
+pub fn locality_score(has_it: bool) -> i64 {
+    if has_it { 100 } else { 0 }
 }
 
 /// Puts candidates in order of preference: lower tier, higher score, more room, name.
 pub fn order(candidates: &mut [Candidate<'_>], previous: &[TargetCluster]) {
-    candidates.sort_by(|a, b| {
-        let key = |c: &Candidate<'_>| (c.tier, -c.score, -available(c, previous));
-        key(a).cmp(&key(b)).then(a.cluster.name().cmp(b.cluster.name()))
-    });
+    let held = Held::of(previous);
+    candidates.sort_by_cached_key(|c| (c.tier, -c.score, -held.available(c), c.cluster.name()));
 }
 
 /// Whether constraints do not count: fixed weights name the clusters themselves.
@@ -83,7 +85,7 @@ impl Bounds {
 struct Selection<'s> {
     placement: &'s Placement,
     replicas: i64,
-    previous: &'s [TargetCluster],
+    held: Held<'s>,
     clusters: Bounds,
     regions: Bounds,
     by_region: bool,
@@ -108,7 +110,7 @@ pub fn select<'a>(
     let selection = Selection {
         placement,
         replicas,
-        previous,
+        held: Held::of(previous),
         clusters: Bounds::of(by("cluster")),
         regions: Bounds::of(by("region")),
         by_region: by("region").is_some(),
@@ -129,7 +131,7 @@ struct Region<'a> {
 
 impl Selection<'_> {
     fn available(&self, candidate: &Candidate<'_>) -> i64 {
-        available(candidate, self.previous)
+        self.held.available(candidate)
     }
 
     /// By clusters and regions alone.
