@@ -3,9 +3,9 @@
 //! In: a binding as it is placed; how many of its replicas each cluster's agent says are unschedulable. Out: which agents are to be asked, and
 //! the binding's clusters with fewer replicas. The scheduler then finds fewer placed than wanted, and places the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use karmada_api::binding::{ResourceBinding, TargetCluster};
+use karmada_api::binding::{AggregatedStatusItem, ResourceBinding, TargetCluster};
 use karmada_api::policy::{ReplicaDivisionPreference, ReplicaSchedulingType};
 
 /// Unschedulable replicas by cluster, where its agent said so.
@@ -53,30 +53,32 @@ fn is_scheduled(binding: &ResourceBinding) -> bool {
 /// The clusters whose agents are to be asked, in the order of the binding: those in which fewer replicas are ready than placed, and those of
 /// which that is not known.
 pub fn asked(binding: &ResourceBinding) -> Vec<&str> {
+    let ready = ready(binding);
     let lacks = |target: &&TargetCluster| {
-        ready(binding, &target.name).is_none_or(|ready| ready < target.replicas.into())
+        ready.get(&*target.name).is_none_or(|ready| *ready < i64::from(target.replicas))
     };
     binding.spec.clusters.iter().filter(lacks).map(|target| target.name.as_str()).collect()
 }
 
-/// The ready replicas that a cluster reported.
-fn ready(binding: &ResourceBinding, cluster: &str) -> Option<i64> {
-    let item = binding.status.aggregated_status.iter().find(|item| item.cluster_name == cluster)?;
-    item.status.as_ref()?["readyReplicas"].as_i64()
+/// The ready replicas that clusters reported.
+fn ready(binding: &ResourceBinding) -> BTreeMap<&str, i64> {
+    let items = binding.status.aggregated_status.iter();
+    let of = |item: &'_ AggregatedStatusItem| item.status.as_ref()?["readyReplicas"].as_i64();
+    items.filter_map(|item| Some((&*item.cluster_name, of(item)?))).collect()
 }
 
 /// The binding's clusters as they are to be; none where nothing is given up. Never fewer replicas stay than are ready; an answer that gives up
 /// more than were placed was of another number of replicas, and is not acted on.
 pub fn deschedule(binding: &ResourceBinding, unschedulable: &Unschedulable) -> Option<Vec<TargetCluster>> {
-    let asked = asked(binding);
+    let (asked, ready) = (asked(binding).into_iter().collect::<BTreeSet<_>>(), ready(binding));
     let mut wanted = binding.spec.clusters.clone();
-    for target in wanted.iter_mut().filter(|target| asked.contains(&target.name.as_str())) {
+    for target in wanted.iter_mut().filter(|target| asked.contains(&*target.name)) {
         let given_up = unschedulable.get(&target.name).copied().unwrap_or(0);
         let placed = i64::from(target.replicas);
         if given_up <= 0 || given_up > placed {
             continue;
         }
-        let stay = (placed - given_up).max(ready(binding, &target.name).unwrap_or(0)).min(placed);
+        let stay = (placed - given_up).max(ready.get(&*target.name).copied().unwrap_or(0)).min(placed);
         target.replicas = i32::try_from(stay).unwrap_or(target.replicas);
     }
     (wanted != binding.spec.clusters).then_some(wanted)

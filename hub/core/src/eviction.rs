@@ -6,6 +6,8 @@
 pub mod no_execute;
 pub mod pace;
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingSpec, GracefulEvictionTask, Health, ResourceBinding};
@@ -100,10 +102,8 @@ fn period(task: &GracefulEvictionTask, timeout: SignedDuration) -> SignedDuratio
 /// Whether the scheduler has seen the binding as it is now, and all that it chose is healthy.
 pub fn is_replaced(binding: &ResourceBinding) -> bool {
     let (seen, status) = (binding.status.scheduler_observed_generation, &binding.status.aggregated_status);
-    let healthy = |cluster: &str| {
-        let item = status.iter().find(|item| item.cluster_name == cluster);
-        item.is_some_and(|item| item.health == Some(Health::Healthy))
-    };
+    let healthy = status.iter().filter(|item| item.health == Some(Health::Healthy));
+    let healthy: BTreeSet<&str> = healthy.map(|item| &*item.cluster_name).collect();
     seen == binding.metadata.generation.unwrap_or(0)
-        && binding.spec.clusters.iter().all(|target| healthy(&target.name))
+        && binding.spec.clusters.iter().all(|target| healthy.contains(&*target.name))
 }

@@ -6,7 +6,7 @@
 mod json_path;
 pub mod preservation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::{BindingSpec, GracefulEvictionTask, Health, ResourceBinding};
@@ -135,10 +135,10 @@ fn since(
     now: Timestamp,
 ) -> BTreeMap<String, Timestamp> {
     let (spec, items) = (&binding.spec, &binding.status.aggregated_status);
-    let leaving =
-        |cluster: &str| spec.graceful_eviction_tasks.iter().any(|task| task.from_cluster == cluster);
-    let stands_in =
-        |cluster: &str| spec.clusters.iter().any(|target| target.name == cluster) && !leaving(cluster);
+    let leaving: BTreeSet<&str> =
+        spec.graceful_eviction_tasks.iter().map(|task| &*task.from_cluster).collect();
+    let placed: BTreeSet<&str> = spec.clusters.iter().map(|target| &*target.name).collect();
+    let stands_in = |cluster: &str| placed.contains(cluster) && !leaving.contains(cluster);
     let mut since = if items.is_empty() { BTreeMap::new() } else { before };
     for item in items {
         match item.health {
