@@ -9,6 +9,7 @@ pub mod extent;
 mod pieces;
 mod shared_values;
 mod stored;
+mod text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Large values that many objects have alike, kept once for all of them.
 //!
-//! In: an object's JSON. Out: the part of it that others have word by word as well, shared with them. A fleet's Works carry the same manifests to
-//! each cluster, its Clusters serve the same kinds, and what an object was before a change is mostly what it is after it.
+//! In: an object's JSON. Out: the part of it that others have word by word as well, shared with them. What an
+//! object was before a change is mostly what it is after it, and many objects carry the same certificate, manifest or list.
 //!
 //! A value that is seen once is not kept here: most are one object's own, and lie better within its other bytes. What was seen lately is noted by a
 //! digest; who has it, too, is the first to share it. What nobody holds any more goes when the cache is tidied, and once a good part may be such.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use super::stored::Text;
+use super::text::Text;
 
 /// Below, sharing saves nothing worth the search.
 const LEAST: usize = 512;
@@ -89,7 +89,7 @@ impl State {
     }
 }
 
-/// The largest value of those one level below the top (`spec.workload`, `status.apiEnablements`, `data.ca.crt`), metadata aside.
+/// The largest value of those one level below the top (`spec.template`, `status.capacity`, `data.ca.crt`), metadata aside.
 fn largest(json: &[u8]) -> Option<&str> {
     if json.len() < LEAST {
         return None;

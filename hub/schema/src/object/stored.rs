@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use super::ObjectKey;
 use super::pieces::Pieces;
 use super::shared_values::SharedValues;
+use super::text::Text;
 
 /// An object as the cache holds it.
 #[derive(Debug)]
@@ -238,16 +239,6 @@ struct Meta<'a> {
     labels: Option<&'a RawValue>,
     #[serde(default, borrow)]
     owner_references: Option<&'a RawValue>,
-}
-
-/// A text, borrowed from the JSON where nothing in it is escaped.
-#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl AsRef<str> for Text<'_> {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
 }
 
 const METADATA: &[u8] = b"\"metadata\":{";
