@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// A text, borrowed from the JSON where nothing in it is escaped.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl AsRef<str> for Text<'_> {
     fn as_ref(&self) -> &str {
