@@ -359,6 +359,23 @@ mod tests {
         assert_eq!(told, ["b"]);
     }
 
+    /// The hub that was told may have been put back since, or ended before it wrote it down.
+    #[test]
+    fn a_removal_is_told_in_each_session_until_the_hub_needs_to_hear_no_more() {
+        let mut outbox = Outbox::default();
+        outbox.removed("a", "u", 2, Vec::new());
+        let is_told =
+            |outbox: &mut Outbox| matches!(outbox.next_prompt(), Some(agent_frame::Body::Removed(_)));
+        for _ in 0..3 {
+            outbox.session_begins(Seed::new([1; 16]));
+            assert!(is_told(&mut outbox));
+            assert!(!is_told(&mut outbox), "once");
+        }
+        outbox.forget("a");
+        outbox.session_begins(Seed::new([1; 16]));
+        assert!(!is_told(&mut outbox));
+    }
+
     fn reports(outbox: &mut Outbox, now: u64) -> Vec<u64> {
         std::iter::from_fn(|| outbox.next_report(Packing::default(), Duration::from_secs(now)))
             .map(|(body, _)| match body {

@@ -145,7 +145,8 @@ pub(super) fn salvage(from: &Connection, to: &Connection) -> Result<usize, rusql
     let mut saved = 0;
     // A damaged page ends a walk: from the other end it may lead to the other rows.
     for order in ["ASC", "DESC"] {
-        let names: Vec<&str> = COLUMNS.to_vec();
+        // With what the hub was told of each: it is not told all of it once more.
+        let names: Vec<&str> = COLUMNS.into_iter().chain(["told"]).collect();
         let select = format!("SELECT {} FROM works ORDER BY rowid {order}", names.join(", "));
         let marks = vec!["?"; names.len()].join(", ");
         let insert = format!("INSERT OR IGNORE INTO works ({}) VALUES ({marks})", names.join(", "));

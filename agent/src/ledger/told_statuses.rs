@@ -60,11 +60,9 @@ mod tests {
     use super::*;
     use crate::session::Change;
 
-    #[test]
-    fn what_was_told_outlives_the_process_and_not_the_work() {
-        let ledger = Ledger::in_memory().unwrap();
-        let put = Change::Put {
-            key: "a".into(),
+    fn put(key: &str) -> Change {
+        Change::Put {
+            key: key.into(),
             uid: "u".into(),
             revision: 1,
             hash: karmada_proto::body::hash(b"{}"),
@@ -73,7 +71,13 @@ mod tests {
             preserve: false,
             generation: 1,
             retry: String::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn what_was_told_outlives_the_process_and_not_the_work() {
+        let ledger = Ledger::in_memory().unwrap();
+        let put = put("a");
         ledger.commit(std::slice::from_ref(&put)).unwrap();
         let told = ToldStatus { content: [1; 16], statuses: None, uid: [3; 16] };
         let both = ToldStatus { statuses: Some([2; 16]), ..told };
@@ -85,5 +89,20 @@ mod tests {
         assert_eq!(ledger.told().unwrap().len(), 1, "a newer body tells nothing of it");
         ledger.set_told(&[("a".into(), None)]).unwrap();
         assert!(ledger.told().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_was_told_is_saved_of_a_damaged_ledger_with_the_rows_that_can_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(dir.path()).unwrap();
+        let told = ToldStatus { content: [1; 16], statuses: Some([2; 16]), uid: [3; 16] };
+        for key in ["a", "b"] {
+            ledger.commit(&[put(key)]).unwrap();
+            ledger.set_told(&[(key.into(), Some(told))]).unwrap();
+        }
+        let other = rusqlite::Connection::open(dir.path().join("ledger.sqlite")).unwrap();
+        other.execute("UPDATE works SET body = x'6f6e66' WHERE key = 'a'", []).unwrap();
+        assert!(ledger.entry("a").unwrap().is_none() && ledger.relists() == 1);
+        assert_eq!(ledger.told().unwrap(), [("b".to_owned(), told)].into());
     }
 }

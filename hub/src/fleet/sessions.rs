@@ -237,6 +237,9 @@ impl SessionStore for StoredSessions {
 }
 
 #[cfg(test)]
+mod full_disk;
+
+#[cfg(test)]
 mod tests {
     use karmada_proto::v1::Seen;
 

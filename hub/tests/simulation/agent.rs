@@ -20,7 +20,7 @@ use karmada_interpreter::Native;
 use karmada_lua::Customized;
 use parking_lot::Mutex;
 use tempfile::TempDir;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -60,11 +60,14 @@ pub struct Agent {
     pub camera: Camera,
 }
 
-/// What all agents of a run share.
+/// What all processes of a run share.
+#[derive(Clone)]
 pub struct Around {
     pub network: Network,
     pub log: Log,
     pub blown: mpsc::Sender<Blown>,
+    /// Told of each write of a ledger, or of the hub's store.
+    pub written: Arc<Notify>,
 }
 
 impl Agent {
@@ -91,7 +94,7 @@ impl Agent {
             blown: around.blown.clone(),
             running: None,
             copies: Vec::new(),
-            camera: Camera::default(),
+            camera: Camera::telling(around.written.clone()),
         }
     }
 
@@ -231,10 +234,11 @@ impl Agent {
         self.ledger().is_some_and(|ledger| ledger.entry(name).is_ok_and(|entry| entry.is_some()))
     }
 
-    /// One bit of what the ledger holds of a Work flips, whether the process runs or not.
-    pub fn flip_a_bit(&mut self, dice: &mut Dice) {
+    /// One bit of what the ledger holds of a Work flips, whether the process runs or not. Out: of which Work.
+    pub fn flip_a_bit(&mut self, dice: &mut Dice) -> Option<String> {
         let flipped = ledgers::flip_a_bit(self.directory.path(), dice);
         self.log.line(format_args!("a bit flips in the ledger of {}: {flipped:?}", self.name));
+        flipped.map(|(work, _)| work)
     }
 
     /// What is in the directory is copied, to come back later.
@@ -274,7 +278,7 @@ impl Agent {
             blown: self.blown.clone(),
             running: None,
             copies: Vec::new(),
-            camera: Camera::default(),
+            camera: self.camera.beside(),
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, pending, ready};
 use karmada_store::{Expect, KeyValue, MemoryStore, Page, Revision, Store, StoreError, Watch};
+use tokio::sync::Notify;
 
 use crate::crash::Fuse;
 
@@ -20,6 +21,8 @@ type Answer<T> = BoxFuture<'static, Result<T, StoreError>>;
 pub struct Disk {
     store: Arc<MemoryStore>,
     fuse: Fuse,
+    /// Told of each write.
+    written: Arc<Notify>,
     /// The hub ends at the write after so many more; zero: at none.
     writes_left: AtomicU64,
     ended: Arc<AtomicBool>,
@@ -29,10 +32,11 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub fn new(store: Arc<MemoryStore>, fuse: Fuse) -> Self {
+    pub fn new(store: Arc<MemoryStore>, fuse: Fuse, written: Arc<Notify>) -> Self {
         Self {
             store,
             fuse,
+            written,
             writes_left: AtomicU64::new(0),
             ended: Arc::default(),
             is_full: AtomicBool::new(false),
@@ -90,15 +94,17 @@ impl Disk {
         let half = Duration::from_millis(self.slowness.load(Ordering::Relaxed) / 2);
         if half.is_zero() {
             let answer = write(&self.store);
+            self.written.notify_one();
             return if self.ends_here() { pending().boxed() } else { answer };
         }
-        let (store, ended) = (self.store.clone(), self.ended.clone());
+        let (store, ended, written) = (self.store.clone(), self.ended.clone(), self.written.clone());
         let late = async move {
             tokio::time::sleep(half).await;
             if ended.load(Ordering::Relaxed) {
                 return pending().await;
             }
             let answer = write(&store).await;
+            written.notify_one();
             tokio::time::sleep(half).await;
             answer
         };

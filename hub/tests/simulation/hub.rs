@@ -31,7 +31,7 @@ use karmada_registry::cache::Cache;
 use karmada_registry::{Parts, Registry};
 use karmada_store::{MemoryStore, Store};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
@@ -40,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
+use crate::agent::Around;
 use crate::crash::{Blown, Fuse};
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -78,6 +79,7 @@ pub struct Running {
     pub registry: Arc<Registry>,
     pub gateway: Arc<Gateway>,
     pub registrar: Arc<HubRegistrar>,
+    pub sessions: Arc<StoredSessions>,
     pub disk: Arc<Disk>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
@@ -98,16 +100,13 @@ pub struct Hub {
     /// What every agent is told whole, once there is one.
     pub document: Option<Arc<Document>>,
     blown: mpsc::Sender<Blown>,
+    /// Told of each write of its store.
+    written: Arc<Notify>,
 }
 
 impl Hub {
-    pub fn new(
-        dice: Dice,
-        network: Network,
-        log: Log,
-        authorities: Arc<Authorities>,
-        blown: mpsc::Sender<Blown>,
-    ) -> Self {
+    pub fn new(dice: Dice, around: &Around, authorities: Arc<Authorities>) -> Self {
+        let Around { network, log, blown, written } = around.clone();
         Self {
             clock: WallClock::new(authorities.now),
             running: None,
@@ -120,6 +119,7 @@ impl Hub {
             life: 0,
             document: None,
             blown,
+            written,
         }
     }
 
@@ -130,12 +130,12 @@ impl Hub {
         }
         self.life += 1;
         let fuse = Fuse::new("hub", self.life, self.blown.clone());
-        let disk = Arc::new(Disk::new(self.store.clone(), fuse.clone()));
+        let disk = Arc::new(Disk::new(self.store.clone(), fuse.clone(), self.written.clone()));
         let store: Arc<dyn Store> = disk.clone();
         let (draws, clock) = (self.dice.clone(), self.clock.clone());
         let id = draws.lock().next();
         let data = self.authorities.data.clone();
-        let sessions = StoredSessions::open(store.clone(), data.clone(), id).await.unwrap();
+        let sessions = Arc::new(StoredSessions::open(store.clone(), data.clone(), id).await.unwrap());
         let cache = Cache::load(&*store).await.unwrap();
         let (stop, tracker, mut tasks) = (CancellationToken::new(), TaskTracker::new(), JoinSet::new());
         let following = (cache.clone(), store.clone(), stop.clone());
@@ -157,7 +157,7 @@ impl Hub {
                 .into_uuid()
             }),
         }));
-        let gateway = self.gateway(&registry, (data, sessions), &tracker, (stop.clone(), clock));
+        let gateway = self.gateway(&registry, (data, sessions.clone()), &tracker, (stop.clone(), clock));
         let (connections, accepted) = mpsc::channel(64);
         let versions = self.skew.clone();
         tasks.spawn(accept(accepted, self.authorities.acceptor.clone(), gateway.0.clone(), versions));
@@ -171,13 +171,13 @@ impl Hub {
         if let Some(document) = &self.document {
             gateway.tell(document.clone()).await;
         }
-        self.running = Some(Running { registry, gateway, registrar, disk, stop, tasks });
+        self.running = Some(Running { registry, gateway, registrar, sessions, disk, stop, tasks });
     }
 
     fn gateway(
         &self,
         registry: &Arc<Registry>,
-        (data, sessions): (Arc<DataDir>, StoredSessions),
+        (data, sessions): (Arc<DataDir>, Arc<StoredSessions>),
         tracker: &TaskTracker,
         (stop, clock): (CancellationToken, karmada_registry::Clock),
     ) -> (Arc<Gateway>, Arc<HubRegistrar>) {
@@ -195,7 +195,7 @@ impl Hub {
             works: Arc::new(CachedWorks::start(registry.clone(), tracker, stop)),
             statuses: Arc::new(reports),
             registrar: registrar.clone(),
-            sessions: Arc::new(sessions),
+            sessions,
         };
         (Gateway::new(ports, fleet, Options::default()), registrar)
     }

@@ -1,16 +1,19 @@
 //! What becomes of a ledger's files: copies that come back later, what a process that ends in the middle leaves behind, what a power cut
 //! does, bits that flip in stored rows.
 //!
-//! In: the directory of an agent, each committed write of its ledger, and what the script wants of them. Out: files.
+//! In: the directory of an agent, each committed write of its ledger, and what the script wants of them. Out: files, and a word of each write
+//! to whoever looks at ledgers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use karmada_agent::ledger::Ledger;
 use parking_lot::Mutex;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 use crate::crash::Fuse;
 use crate::dice::Dice;
@@ -46,22 +49,46 @@ struct Armed {
 
 /// Looks on as a ledger is written, and ends its process at one of the writes. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Camera(Arc<Mutex<Armed>>);
+pub struct Camera {
+    armed: Arc<Mutex<Armed>>,
+    /// Writes that were committed.
+    writes: Arc<AtomicU64>,
+    /// Of any ledger of the run.
+    written: Arc<Notify>,
+}
 
 impl Camera {
+    /// One that tells of each write.
+    pub fn telling(written: Arc<Notify>) -> Self {
+        Self { written, ..Self::default() }
+    }
+
+    /// One for another process.
+    pub fn beside(&self) -> Self {
+        Self::telling(self.written.clone())
+    }
+
+    /// How often its ledger was written.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
+    }
+
     /// The process ends at its `write`th write from now on.
     pub fn ends_at(&self, write: u64, how: AtWrite) {
-        *self.0.lock() = Armed { ends: Some((write, how)), left: None };
+        *self.armed.lock() = Armed { ends: Some((write, how)), left: None };
     }
 
     pub fn forgets(&self) {
-        *self.0.lock() = Armed::default();
+        *self.armed.lock() = Armed::default();
     }
 
     /// Follows the ledger of one process.
     pub fn follows(&self, ledger: &Ledger, directory: &Path, fuse: Fuse) {
-        let (armed, from) = (self.0.clone(), directory.to_owned());
+        let (armed, from) = (self.armed.clone(), directory.to_owned());
+        let (writes, written) = (self.writes.clone(), self.written.clone());
         ledger.witnessed_by(move |is_synced| {
+            writes.fetch_add(1, Ordering::Relaxed);
+            written.notify_one();
             let mut armed = armed.lock();
             let Some((left, how)) = &mut armed.ends else { return };
             let how = *how;
@@ -87,7 +114,7 @@ impl Camera {
 
     /// What the process that ended at a write left behind. Nothing, where it ended otherwise.
     pub fn take(&self) -> Option<TempDir> {
-        let mut armed = self.0.lock();
+        let mut armed = self.armed.lock();
         if armed.ends.is_some() {
             *armed = Armed::default();
         }
@@ -98,8 +125,8 @@ impl Camera {
 /// What of a row is looked at as it is read: a bit of it that flips is found out.
 const GUARDED: [&str; 4] = ["hash", "body", "encoding", "decoded_size"];
 
-/// One bit of one stored Work is another from now on. Out: which.
-pub fn flip_a_bit(directory: &Path, dice: &mut Dice) -> Option<String> {
+/// One bit of one stored Work is another from now on. Out: of which Work, and in which column.
+pub fn flip_a_bit(directory: &Path, dice: &mut Dice) -> Option<(String, &'static str)> {
     let connection = Connection::open(directory.join("ledger.sqlite")).ok()?;
     let mut keys = connection.prepare("SELECT key FROM works ORDER BY key").ok()?;
     let keys: Vec<String> = keys.query_map([], |row| row.get(0)).ok()?.filter_map(Result::ok).collect();
@@ -120,5 +147,5 @@ pub fn flip_a_bit(directory: &Path, dice: &mut Dice) -> Option<String> {
     };
     let update = format!("UPDATE works SET {column} = ?2 WHERE key = ?1");
     connection.execute(&update, params![key, flipped]).ok()?;
-    Some(format!("{column} of {key}"))
+    Some((key, column))
 }

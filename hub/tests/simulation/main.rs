@@ -11,10 +11,12 @@
 
 mod agent;
 mod crash;
+mod cursors;
 mod dice;
 mod disk;
 mod hub;
 mod identities;
+mod in_sync;
 mod invariants;
 mod judge;
 mod ledgers;

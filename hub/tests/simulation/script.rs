@@ -27,6 +27,7 @@ pub enum Trouble {
     Recreate,
     CreateMany,
     SteadyChanges,
+    LargeBody,
     Document,
     BadWork,
     PoisonWork,
@@ -35,6 +36,7 @@ pub enum Trouble {
     LineFault,
     AgentEnds,
     AgentStops,
+    AgentStopsAgain,
     AgentEndsAtMember,
     AgentEndsAtLedger,
     PowerCut,
@@ -63,7 +65,7 @@ pub enum Trouble {
 }
 
 /// How often each comes, beside the others.
-const WEIGHTS: [(Trouble, u64); 40] = [
+const WEIGHTS: [(Trouble, u64); 42] = [
     (Trouble::Create, 24),
     (Trouble::Update, 24),
     (Trouble::Delete, 14),
@@ -71,6 +73,7 @@ const WEIGHTS: [(Trouble, u64); 40] = [
     (Trouble::Recreate, 6),
     (Trouble::CreateMany, 1),
     (Trouble::SteadyChanges, 1),
+    (Trouble::LargeBody, 2),
     (Trouble::Document, 2),
     (Trouble::BadWork, 2),
     (Trouble::PoisonWork, 1),
@@ -79,6 +82,7 @@ const WEIGHTS: [(Trouble, u64); 40] = [
     (Trouble::LineFault, 12),
     (Trouble::AgentEnds, 4),
     (Trouble::AgentStops, 4),
+    (Trouble::AgentStopsAgain, 2),
     (Trouble::AgentEndsAtMember, 5),
     (Trouble::AgentEndsAtLedger, 5),
     (Trouble::PowerCut, 4),
@@ -149,7 +153,14 @@ impl World {
             let at = (self.dice.next() % self.places.len() as u64) as usize;
             // Who asks a hub that ends over it gives up.
             let patience = match trouble {
-                Trouble::SteadyChanges | Trouble::LedgerPutBack | Trouble::RestoreInDeletion => 5 * PATIENCE,
+                Trouble::CloneHere => 10 * PATIENCE,
+                Trouble::SteadyChanges
+                | Trouble::LargeBody
+                | Trouble::AgentStopsAgain
+                | Trouble::LedgerPutBack
+                | Trouble::DiskFull
+                | Trouble::Restore
+                | Trouble::RestoreInDeletion => 5 * PATIENCE,
                 _ => PATIENCE,
             };
             let _ = tokio::time::timeout(patience, self.happens(trouble, at)).await;
@@ -168,9 +179,11 @@ impl World {
             | T::BadWork
             | T::PoisonWork => self.users_do(trouble, at).await,
             T::SteadyChanges => self.changes_without_end(at).await,
+            T::LargeBody => self.line_breaks_within_a_body(at).await,
             T::Weather | T::Harm | T::LineFault => self.line_does(trouble, at),
             T::AgentEnds
             | T::AgentStops
+            | T::AgentStopsAgain
             | T::AgentEndsAtMember
             | T::AgentEndsAtLedger
             | T::PowerCut
@@ -181,7 +194,7 @@ impl World {
                 self.ledger_does(trouble, at).await;
             }
             T::MemberSlow | T::MemberAway | T::MemberSilent | T::MemberEdited => {
-                self.member_does(trouble, at);
+                self.member_does(trouble, at).await;
             }
             T::AgentClock => {
                 let ahead = self.offset();

@@ -168,6 +168,27 @@ impl Users {
         Ok(name)
     }
 
+    /// A Work of this name once more, whose life before had `former` objects.
+    pub async fn make_again(
+        &mut self,
+        registry: &Registry,
+        site: &str,
+        name: &str,
+        former: &[Value],
+    ) -> Result<(), Status> {
+        let manifests = self.manifests(name);
+        self.drops(site, name, former, &manifests);
+        self.write(registry, site, name, manifests).await
+    }
+
+    /// Notes which objects a Work gives up as it goes from one body to the next.
+    fn drops(&mut self, site: &str, name: &str, before: &[Value], after: &[Value]) {
+        let kept: BTreeSet<ObjectId> = after.iter().map(ObjectId::of).collect();
+        for gone in before.iter().map(ObjectId::of).filter(|id| !kept.contains(id)) {
+            *self.asked.dropped.entry(((site.to_owned(), name.to_owned()), gone)).or_default() += 1;
+        }
+    }
+
     /// One of many, with one small object.
     pub async fn create_small(&mut self, registry: &Registry, site: &str) -> Result<(), Status> {
         self.asked.made += 1;
@@ -267,10 +288,7 @@ impl Users {
             after.retain(|other| ObjectId::of(other) != ObjectId::of(&added));
             after.push(added);
         }
-        let kept: BTreeSet<ObjectId> = after.iter().map(ObjectId::of).collect();
-        for gone in before.iter().map(ObjectId::of).filter(|id| !kept.contains(id)) {
-            *self.asked.dropped.entry(((site.to_owned(), name.to_owned()), gone)).or_default() += 1;
-        }
+        self.drops(site, name, &before, &after);
         let changed = after.clone();
         Self::change(registry, site, name, |work| {
             work["spec"]["workload"]["manifests"] = changed.clone().into();

@@ -14,11 +14,12 @@ use karmada_gateway::ports::{JoinOutcome, Registrar};
 use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_store::MemoryStore;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::agent::{Agent, Around};
 use crate::crash::Blown;
+use crate::cursors::{Look, Wants};
 use crate::dice::Dice;
 use crate::hub::{Hub, WallClock};
 use crate::identities::{Authorities, TOKEN};
@@ -50,6 +51,18 @@ pub struct Place {
     pub held: BTreeSet<String>,
     /// How often in a row a person was asked to let deletes go where none waits.
     pub asked_for_nothing: u32,
+    /// What the site had was taken back, damaged or copied: a part of it may be an orphan.
+    pub was_taken_back: bool,
+    pub had_full_disk: bool,
+    /// Works in whose rows of the ledger a bit flipped.
+    pub flipped: BTreeSet<String>,
+    /// Lives of Works, by name and uid, that the hub let go of on this site's word.
+    pub gone: BTreeSet<(String, String)>,
+    /// Up to which revision the site acknowledged, in which life of the hub; and of which session on that counts.
+    pub acked: Option<(u64, u64)>,
+    pub acks_from: u64,
+    /// When its ledger was looked at last.
+    pub looked: Look,
     pub starts_at: Option<Instant>,
     pub clone_ends_at: Option<Instant>,
 }
@@ -75,7 +88,11 @@ pub struct World {
     pub wrong: Vec<String>,
     /// Works that are being deleted, as they were seen first: site, name and uid.
     pub leaving: BTreeMap<(String, String, String), Leaving>,
+    /// The hub's Works as ledgers are to have them.
+    pub wants: Wants,
     blown: mpsc::Receiver<Blown>,
+    /// A ledger was written, or the hub's store.
+    written: Arc<Notify>,
     pub dice: Dice,
 }
 
@@ -86,9 +103,11 @@ impl World {
         let network = Network::new(log.clone());
         let authorities = Authorities::shared();
         let (sender, blown) = mpsc::channel(256);
-        let around = Around { network: network.clone(), log: log.clone(), blown: sender.clone() };
+        let written = Arc::new(Notify::new());
+        let around =
+            Around { network: network.clone(), log: log.clone(), blown: sender, written: written.clone() };
         let dice = Dice::new(seed, "hub");
-        let mut hub = Hub::new(dice, network.clone(), log.clone(), authorities.clone(), sender);
+        let mut hub = Hub::new(dice, &around, authorities.clone());
         hub.start().await;
         token(&hub).await;
         let mut places = Vec::new();
@@ -114,6 +133,13 @@ impl World {
                 bad: BTreeSet::new(),
                 others: BTreeSet::new(),
                 asked_for_nothing: 0,
+                was_taken_back: false,
+                had_full_disk: false,
+                flipped: BTreeSet::new(),
+                gone: BTreeSet::new(),
+                acked: None,
+                acks_from: 0,
+                looked: Look::default(),
                 held: BTreeSet::new(),
                 starts_at: None,
                 clone_ends_at: None,
@@ -130,7 +156,9 @@ impl World {
             hub_returns: 0,
             wrong: Vec::new(),
             leaving: BTreeMap::new(),
+            wants: Wants::default(),
             blown,
+            written,
             dice: Dice::new(seed, "script"),
         }
     }
@@ -148,6 +176,7 @@ impl World {
             tokio::select! {
                 biased;
                 Some(blown) = self.blown.recv() => self.ends(&blown).await,
+                () = self.written.notified() => {}
                 () = tokio::time::sleep_until(due) => {}
             }
             self.start_who_is_due().await;
@@ -220,11 +249,12 @@ impl World {
             self.hub_starts_at = None;
             self.hub.start().await;
         }
-        for place in &mut self.places {
-            if place.starts_at.is_some_and(|at| at <= now) {
-                place.starts_at = None;
-                place.agent.start();
+        for at in 0..self.places.len() {
+            if self.places[at].starts_at.is_some_and(|due| due <= now) {
+                self.places[at].starts_at = None;
+                self.places[at].agent.start();
             }
+            let place = &mut self.places[at];
             if place.clone_ends_at.is_some_and(|at| at <= now) {
                 place.clone_ends_at = None;
                 if let Some(mut clone) = place.clone.take() {

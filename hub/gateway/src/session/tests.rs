@@ -293,6 +293,57 @@ fn a_hold_of_nothing_ends_when_the_site_has_the_listing() {
     assert_eq!(session.next_report(secs(1)), Some(ends));
 }
 
+/// A frame of the epoch before that was on its way, or an agent that lies.
+#[test]
+fn an_ack_of_another_epoch_acknowledges_nothing() {
+    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
+    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+    session.work(upsert("a", 3, "1"));
+    session.work(WorkEvent::Synced { revision: 9 });
+    sent(&mut session);
+    for epoch in [6, 8] {
+        say(&mut session, agent_frame::Body::Ack(Ack { epoch, cursor: 9 }), secs(1));
+    }
+    assert_eq!(session.next_report(secs(1)), None, "what is held goes on");
+    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
+    assert!(!effects.contains(&Effect::Persisted(9)), "{effects:?}");
+}
+
+/// An agent writes such a cursor as its session ends, and is told no more of what lies before it.
+#[test]
+fn a_pong_tells_no_cursor_while_a_body_is_on_its_way() {
+    let mut session = open(0, Some(1), v1::Credit { messages: 10, bytes: 100_000 });
+    session.work(upsert("a", 2, &noise(200_000, 1)));
+    sent(&mut session);
+    let ping = || agent_frame::Body::Ping(Ping { seq: 1, next_ms: 20_000, ..Ping::default() });
+    say(&mut session, ping(), secs(1));
+    assert_eq!(sent(&mut session), ["pong@0"]);
+    some_credit(&mut session);
+    assert_eq!(sent(&mut session).pop().as_deref(), Some("upsert a@2"), "the end of it");
+    say(&mut session, ping(), secs(2));
+    assert_eq!(sent(&mut session), ["pong@2"]);
+}
+
+/// The revisions that the agent knows are of another history: it is to count anew. Where they are not, they go on.
+#[test]
+fn differences_from_another_history_are_told_anew() {
+    for of_our_history in [false, true] {
+        let features = vec![karmada_proto::DIGESTS.to_owned()];
+        let digest_seed = Bytes::from_static(&[5; 16]);
+        let hello = Hello { objects: 2, features, digest_seed, credit: Some(plenty()), ..Hello::default() };
+        let opening = Opening { of_our_history, ..opening(None) };
+        let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
+        session.work(upsert("a", 3, "1"));
+        session.work(WorkEvent::Synced { revision: 9 });
+        let starts = frames(&mut session).into_iter().find_map(|frame| match frame.body {
+            Some(hub_frame::Body::SnapshotStart(start)) => Some((start.differences, start.anew)),
+            _ => None,
+        });
+        assert_eq!(starts, Some((true, !of_our_history)));
+    }
+}
+
 #[test]
 fn a_status_write_does_not_come_back_as_a_new_desired_state() {
     let mut session = open(1, Some(10), plenty());

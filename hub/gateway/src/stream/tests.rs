@@ -31,6 +31,8 @@ use crate::testing::{peer, sources};
 struct Fake {
     /// What was written of each Work, in order.
     written: Mutex<Vec<String>>,
+    /// So many writes of a Work's status fail first, as on a disk that is full for a moment.
+    fails: AtomicU64,
     /// Writes wait for this.
     gate: Notify,
     gated: AtomicBool,
@@ -99,6 +101,9 @@ impl StatusSink for Fake {
         }
         self.bytes.fetch_sub(size, Ordering::SeqCst);
         self.at_once.fetch_sub(1, Ordering::SeqCst);
+        if self.fails.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(PortError::later("the disk is full"));
+        }
         self.written.lock().push(format!("{}@{}", report.key, report.revision));
         Ok(())
     }

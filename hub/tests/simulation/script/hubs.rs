@@ -2,7 +2,7 @@
 //!
 //! In: the world, and for some a site that it is about. Out: a hub that ends, or will, and what it finds when it starts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use karmada_agent::ledger::Ledger;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Trouble;
 use crate::network::Harm;
-use crate::users::is_deleting;
+use crate::users::{is_deleting, is_kept, manifests, works};
 use crate::world::World;
 
 /// The newest revision of which an agent was told.
@@ -51,7 +51,11 @@ impl World {
             Trouble::Restore => {
                 if !self.backups.is_empty() {
                     let backup = self.dice.one(&self.backups).clone();
+                    let before = self.bodies(at);
                     self.restore(&backup).await;
+                    if self.dice.chance(40) {
+                        self.make_again(at, before).await;
+                    }
                 }
             }
             Trouble::RestoreInDeletion => self.restore_in_deletion(at).await,
@@ -120,6 +124,29 @@ impl World {
         self.hub.restore(backup, announced).await;
         self.hub_returns += 1;
         self.places.iter_mut().for_each(|place| place.returns.0 += 1);
+        (0..self.places.len()).for_each(|at| self.is_taken_back(at));
+    }
+
+    /// The manifests of a site's Works.
+    fn bodies(&self, at: usize) -> BTreeMap<String, Vec<Value>> {
+        let Some(registry) = self.registry() else { return BTreeMap::new() };
+        let all = works(&registry, &self.places[at].agent.name);
+        all.into_iter()
+            .filter(|(_, work)| !is_deleting(work))
+            .map(|(name, work)| (name, manifests(&work)))
+            .collect()
+    }
+
+    /// Users make what was lost with the life of the hub that was taken back, under the names that it had, and not as it was.
+    async fn make_again(&mut self, at: usize, lost: BTreeMap<String, Vec<Value>>) {
+        self.pass(Duration::from_secs(61)).await;
+        let Some(registry) = self.registry() else { return };
+        let site = self.places[at].agent.name.clone();
+        let there = works(&registry, &site);
+        for (name, former) in lost.into_iter().filter(|(name, _)| !there.contains_key(name) && !is_kept(name))
+        {
+            let _ = self.users.make_again(&registry, &site, &name, &former).await;
+        }
     }
 
     /// Which deletes are to wait for a person once `backup` is put back: of Works that are being deleted in it, of which an agent that has

@@ -8,7 +8,7 @@ use karmada_agent::LinkView;
 use karmada_agent::member::{MemberError, ObjectId};
 
 use super::Trouble;
-use crate::network::Weather;
+use crate::network::{Harm, Weather};
 use crate::users::{config_map, is_deleting, is_kept, is_suspended, works};
 use crate::world::World;
 
@@ -85,6 +85,25 @@ impl World {
             && works(&registry, &site).contains_key(&name);
         if is_undisturbed && !self.places[at].agent.holds(&name) {
             self.wrong.push(format!("{name} never came to {site} while it changed"));
+        }
+    }
+
+    /// A large Work is made, or changes, and the line breaks while its body is on the way; what an end says meanwhile comes through.
+    pub(super) async fn line_breaks_within_a_body(&mut self, at: usize) {
+        let Some(registry) = self.registry() else { return };
+        let site = self.places[at].agent.name.clone();
+        let name = self.users.large_name();
+        let slow = Weather { slowness: Duration::from_millis(1_000), ..Weather::default() };
+        for _ in 0..self.dice.between(1, 2) {
+            self.network.set_weather(&site, slow);
+            let _ = self.users.write_large(&registry, &site, &name).await;
+            self.log.line(format_args!("{name} of {site} is large, and its line slow"));
+            let pause = self.dice.between(1_000, 70_000);
+            self.pass(Duration::from_millis(pause)).await;
+            let harm = *self.dice.one(&[Harm::Reset, Harm::Silence]);
+            self.network.harm(&site, harm);
+            self.network.set_weather(&site, Weather::default());
+            self.pass(Duration::from_secs(5)).await;
         }
     }
 

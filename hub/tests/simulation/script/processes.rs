@@ -21,6 +21,7 @@ impl World {
                 self.places[at].agent.site.ends_at(call, is_done);
             }
             Trouble::AgentStops => self.stop_agent(at).await,
+            Trouble::AgentStopsAgain => self.stops_while_the_member_is_slow(at).await,
             Trouble::AgentEndsAtLedger | Trouble::PowerCut => {
                 let is_cut = trouble == Trouble::PowerCut;
                 let write = self.dice.between(1, if is_cut { 8 } else { 25 });
@@ -37,9 +38,15 @@ impl World {
                 self.log.line(format_args!("{} has a second agent", place.agent.name));
                 clone.start();
                 place.had_clone = true;
-                place.returns.0 += 1;
+                place.was_taken_back = true;
+                place.gone.clear();
+                // Where a line is so bad that the hub takes one for silent, the two undo for a while what the other does.
+                place.returns.0 += 1000;
                 place.clone = Some(clone);
                 place.clone_ends_at = Some(tokio::time::Instant::now() + life);
+                if self.dice.chance(50) {
+                    self.goes_on_before_a_second(at).await;
+                }
             }
             _ => {
                 let dice = Dice::new(self.dice.next(), "clone");
@@ -50,9 +57,20 @@ impl World {
                 self.log.line(format_args!("the state of {} is copied to another member", place.agent.name));
                 clone.start();
                 place.elsewhere = Some(site);
+                place.was_taken_back = true;
+                place.gone.clear();
                 place.clone = Some(clone);
                 place.clone_ends_at = Some(tokio::time::Instant::now() + life);
             }
+        }
+    }
+
+    /// Works change, and the member is edited, once a second agent has rested for long: that one has nothing to do with it.
+    async fn goes_on_before_a_second(&mut self, at: usize) {
+        self.pass(Duration::from_secs(330)).await;
+        for _ in 0..self.dice.between(1, 4) {
+            self.users_do(Trouble::Update, at).await;
+            self.member_does(Trouble::MemberEdited, at).await;
         }
     }
 
@@ -64,6 +82,20 @@ impl World {
         self.places[at].agent.stop(Duration::from_secs(10)).await;
         let pause = Duration::from_secs(self.dice.between(0, 10));
         self.places[at].starts_at = Some(tokio::time::Instant::now() + pause);
+    }
+
+    /// The agent is asked to end several times, as by somebody who waits for its member to be quick again, and each time over the same Work.
+    async fn stops_while_the_member_is_slow(&mut self, at: usize) {
+        self.log
+            .line(format_args!("the member of s{at} is slow, and its agent is asked to end again and again"));
+        self.places[at].agent.site.set_slowness(Duration::from_secs(40));
+        self.some_are_made(at, 1).await;
+        for _ in 0..self.dice.between(2, 3) {
+            self.stop_agent(at).await;
+            let pause = self.dice.between(15, 40);
+            self.pass(Duration::from_secs(pause)).await;
+        }
+        self.places[at].agent.site.set_slowness(Duration::ZERO);
     }
 
     /// The agent, or the hub before it, is of a version that lacks some features from now on; or neither is.

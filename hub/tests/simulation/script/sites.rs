@@ -18,17 +18,21 @@ impl World {
                 if self.dice.chance(50) {
                     self.crash_agent(at).await;
                 }
+                self.is_taken_back(at);
                 let place = &mut self.places[at];
-                place.agent.flip_a_bit(&mut self.dice);
+                let flipped = place.agent.flip_a_bit(&mut self.dice);
+                place.flipped.extend(flipped);
             }
             Trouble::LedgerPutBack | Trouble::LedgerLost => {
                 if trouble == Trouble::LedgerPutBack && self.dice.chance(50) {
                     // What comes next the copy does not know.
                     self.places[at].agent.copy();
-                    self.some_are_made(at).await;
+                    let count = self.dice.between(1, 4);
+                    self.some_are_made(at, count).await;
                 }
                 self.crash_agent(at).await;
                 let is_lost = trouble == Trouble::LedgerLost;
+                self.is_taken_back(at);
                 let place = &mut self.places[at];
                 place.returns.0 += 1;
                 place.held.clear();
@@ -42,18 +46,33 @@ impl World {
             _ => {
                 let pages = self.dice.chance(70).then(|| self.dice.between(0, 20) as u32);
                 self.log.line(format_args!("the disk of s{at} takes {pages:?} pages more"));
-                if let Some(ledger) = self.places[at].agent.ledger() {
+                let place = &mut self.places[at];
+                place.had_full_disk = true;
+                if let Some(ledger) = place.agent.ledger() {
                     ledger.bound_file(pages);
+                }
+                if pages.is_some() && self.dice.chance(40) {
+                    self.process_ends_over_a_full_disk(at).await;
                 }
             }
         }
     }
 
-    /// Some Works are made, and the site has a while to take them up.
-    async fn some_are_made(&mut self, at: usize) {
+    /// What comes while nothing more can be written down, the process that comes next knows nothing of.
+    async fn process_ends_over_a_full_disk(&mut self, at: usize) {
+        let (made, deleted) = (self.dice.between(1, 3), self.dice.between(1, 4));
+        self.some_are_made(at, made).await;
+        self.some_are_deleted(at, deleted).await;
+        let pause = self.dice.between(1_000, 40_000);
+        self.pass(Duration::from_millis(pause)).await;
+        self.crash_agent(at).await;
+    }
+
+    /// So many Works are made, and the site has a while to take them up.
+    pub(super) async fn some_are_made(&mut self, at: usize, count: u64) {
         let Some(registry) = self.registry() else { return };
         let site = self.places[at].agent.name.clone();
-        for _ in 0..self.dice.between(1, 4) {
+        for _ in 0..count {
             let _ = self.users.create(&registry, &site, None).await;
         }
         let pause = self.dice.between(500, 20_000);
@@ -77,7 +96,7 @@ impl World {
         }
     }
 
-    pub(super) fn member_does(&mut self, trouble: Trouble, at: usize) {
+    pub(super) async fn member_does(&mut self, trouble: Trouble, at: usize) {
         let site = self.places[at].agent.site.clone();
         match trouble {
             Trouble::MemberSlow => {
@@ -99,6 +118,12 @@ impl World {
                     // One that was tried again may be carried out twice, the second time after what it made is removed.
                     let returns = &mut self.places[at].returns;
                     returns.0 = returns.0.max(1);
+                }
+                if late.is_some() && self.dice.chance(40) {
+                    // What was begun at the member is not wanted any more before it is carried out.
+                    let count = self.dice.between(1, 3);
+                    self.some_are_made(at, count).await;
+                    self.some_are_deleted(at, count).await;
                 }
             }
             _ => self.somebody_edits(at),

@@ -18,6 +18,22 @@ async fn reports_of_no_work_of_the_cluster_are_dropped_unread() {
     assert_eq!(session.session.refused(), 2);
 }
 
+/// The agent believes it told.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_could_not_be_written_is_written_once_it_can() {
+    let rig = Rig::new();
+    let (frames, mut session) = rig.open().await.unwrap();
+    rig.fake.fails.store(3, Ordering::SeqCst);
+    frames.unbounded_send(status("w", 1, 0)).unwrap();
+    for _ in 0..3 {
+        turn(&mut session).await;
+        assert!(rig.fake.written.lock().is_empty());
+        tokio::time::sleep(rig.gateway.options.report_retry).await;
+    }
+    turn(&mut session).await;
+    assert_eq!(*rig.fake.written.lock(), ["w@1"]);
+}
+
 /// Polls all sessions, each write let through, until so many reports are written.
 async fn write_out(rig: &Rig, sessions: &mut [(Frames, SessionStream<Inbound>)], reports: usize) {
     while rig.fake.written.lock().len() < reports {

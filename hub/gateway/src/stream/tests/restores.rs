@@ -1,5 +1,7 @@
 //! A hub whose file was copied back: epochs, cursors, and the deletes that wait for a person.
 
+use karmada_proto::v1::Seen;
+
 use super::*;
 
 fn closes(said: &[hub_frame::Body]) -> Vec<(CloseCode, u64)> {
@@ -154,6 +156,36 @@ async fn deletes_are_held_by_where_the_cursor_was_before_a_listing_that_was_cut(
         turn(&mut session).await;
         assert_eq!(rig.fake.held.lock().map_or(0, |(_, count)| count), held, "{former}");
     }
+}
+
+/// The cursor is of the history that the hub has, and of what the site holds beyond it something is not.
+#[tokio::test(start_paused = true)]
+async fn what_is_held_beyond_the_cursor_tells_of_another_life_as_the_cursor_does() {
+    for (timeline, resumes, held) in [(1, Some(5), 0), (9, None, 1)] {
+        let rig = Rig::new();
+        rig.fake.deleting.store(true, Ordering::SeqCst);
+        let opened = rig.open_with("m", |hello| {
+            (hello.epoch, hello.timeline, hello.cursor, hello.objects) = (1, 1, 5, 3);
+            hello.seen = vec![Seen { timeline, revision: 7 }];
+        });
+        let (_frames, mut session) = opened.await.unwrap();
+        turn(&mut session).await;
+        assert_eq!(rig.fake.resumed.lock().pop().unwrap(), resumes, "{timeline}");
+        assert_eq!(rig.fake.held.lock().map_or(0, |(_, count)| count), held, "{timeline}");
+    }
+}
+
+/// What deletes were held for is told no more, and the site does not have them yet: a cursor that passes them brings none of them.
+#[tokio::test(start_paused = true)]
+async fn no_cursor_is_resumed_from_while_deletes_are_held() {
+    let rig = Rig::new();
+    rig.fake.deleting.store(true, Ordering::SeqCst);
+    let lives = vec![Seen { timeline: 9, revision: 7 }];
+    *rig.fake.holding.lock() =
+        Some(HeldDeletes { batch: Batch { epoch: 1, revision: 1, timeline: 1 }, lives });
+    let back = |hello: &mut Hello| (hello.epoch, hello.timeline, hello.cursor, hello.objects) = (1, 1, 5, 3);
+    let (_frames, _session) = rig.open_with("m", back).await.unwrap();
+    assert_eq!(rig.fake.resumed.lock().pop().unwrap(), None);
 }
 
 /// A state directory that was one cluster's becomes another's, or the Cluster's name is joined anew: what its cursor says of one Cluster's
