@@ -95,6 +95,9 @@ pub struct Ledger {
 impl Ledger {
     /// Opens or makes `ledger.sqlite` in `directory`. Where the disk takes nothing, or the file is damaged, it goes on with what can be
     /// read: see [`Ledger::health`].
+    ///
+    /// # Errors
+    /// [`LedgerError::Newer`]; or SQLite refuses it for a reason that is neither the disk nor damage, or gives no memory either.
     pub fn open(directory: &Path) -> Result<Self, LedgerError> {
         let (store, health) = Store::open(directory)?;
         if let Some(trouble) = &health.trouble {
@@ -104,6 +107,9 @@ impl Ledger {
     }
 
     /// A ledger that is gone with the process: for a member that is in memory too.
+    ///
+    /// # Errors
+    /// SQLite gives no memory.
     pub fn in_memory() -> Result<Self, LedgerError> {
         Self::over(Store::sound(schema::in_memory()?), None, LedgerHealth::default())
     }
@@ -204,12 +210,18 @@ impl Ledger {
     }
 
     /// Writes all of `changes` or none. True where they are on disk now: only then are they acknowledged.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written. None of `changes` is written then.
     pub fn commit(&self, changes: &[Change]) -> Result<bool, LedgerError> {
         Ok(self.commit_after(self.relists(), changes)?.unwrap_or(false))
     }
 
     /// The same of changes that follow on what was held when the cursor had been given up `relists` times. `None` where it was given up
     /// once more, before or by this very write: what they follow on is lost, and so is the cursor among them.
+    ///
+    /// # Errors
+    /// As of [`Ledger::commit`].
     pub fn commit_after(&self, relists: u64, changes: &[Change]) -> Result<Option<bool>, LedgerError> {
         // Within the lock under which it is given up.
         let (is_written, durable) = self.with(|connection| {

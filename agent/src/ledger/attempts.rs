@@ -41,6 +41,9 @@ impl Ledger {
     }
 
     /// Another process worked with the ledger until now: what it had under way counts as at a start. Out: the suspects.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn after_another(&self) -> Result<Vec<String>, LedgerError> {
         self.after_a_crash()
     }
@@ -48,6 +51,9 @@ impl Ledger {
     /// Work on these begins: said before it begins. The member may be asked to write what is desired, and neither the process nor the
     /// machine may be there any more when it does. True where that was synced: that a write is next is on disk already with a new body
     /// and after a failure; of what was applied, one sync says it for all that begin together.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn begins(&self, keys: &[String]) -> Result<bool, LedgerError> {
         if keys.is_empty() {
             return Ok(false);
@@ -83,6 +89,9 @@ impl Ledger {
     }
 
     /// Work on this one ended, whatever came of it; `unanswered` as in [`Entry::unanswered`], `next`: a write of it is to be tried again.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn came_back(&self, key: &str, unanswered: bool, next: bool) -> Result<(), LedgerError> {
         let open = still_open(unanswered, next);
         self.relaxed(|transaction| {
@@ -93,18 +102,27 @@ impl Ledger {
     }
 
     /// Nothing comes any more of what these had begun.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn settled(&self, keys: &[String]) -> Result<(), LedgerError> {
         let settle = "UPDATE works SET unanswered = 0 WHERE key = ?1 AND unanswered <> 0 AND attempts = 0";
         self.each(keys, settle)
     }
 
     /// Working on this one would have ended the process, had it not been caught.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn panicked(&self, key: &str) -> Result<(), LedgerError> {
         let count = "UPDATE works SET attempts = 0, placed = 1, crashes = crashes + 1 WHERE key = ?1";
         self.each(&[key.to_owned()], count)
     }
 
     /// The process ends on purpose: what is under way is no crash, though it may have placed something.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn stops(&self) -> Result<(), LedgerError> {
         self.relaxed(|connection| {
             connection.execute("UPDATE works SET attempts = 0, placed = 1 WHERE attempts > 0", [])?;

@@ -24,32 +24,50 @@ pub(super) const SEEN: &str = "seen";
 
 impl Ledger {
     /// Epoch and cursor; zeros where nothing was ever held.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn position(&self) -> Result<(u64, u64), LedgerError> {
         Ok((self.number("epoch")?.unwrap_or(0) as u64, self.number("cursor")?.unwrap_or(0) as u64))
     }
 
     /// The hub's start that told the cursor; zero where none was told.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn timeline(&self) -> Result<u64, LedgerError> {
         Ok(self.number("timeline")?.unwrap_or(0) as u64)
     }
 
     /// Where the cursor was before the listing that is unfinished; zero where none is.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn former_cursor(&self) -> Result<u64, LedgerError> {
         Ok(self.number(FORMER_CURSOR)?.unwrap_or(0) as u64)
     }
 
     /// What is held beyond the cursor, by the hub's starts that told it.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn seen(&self) -> Result<Vec<Seen>, LedgerError> {
         self.read(|connection| seen(connection))
     }
 
     /// The hub's proof of the epoch; empty where there is none.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn epoch_seal(&self) -> Result<Bytes, LedgerError> {
         let seal: Option<Vec<u8>> = self.read(|connection| value(connection, SEAL))?;
         Ok(seal.unwrap_or_default().into())
     }
 
     /// A document, with its hash, where one is held.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn document(&self, table: u32) -> Result<Option<(Bytes, Bytes)>, LedgerError> {
         let kept: Option<Vec<u8>> = self.read(|connection| value(connection, &document(table)))?;
         let kept = kept.map(Bytes::from).filter(|kept| kept.len() >= DOCUMENT_HASH);
@@ -57,11 +75,17 @@ impl Ledger {
     }
 
     /// A number kept by name.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn number(&self, key: &str) -> Result<Option<i64>, LedgerError> {
         self.read(|connection| value(connection, key))
     }
 
     /// Keeps a number by name; writes only where it differs.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn set_number(&self, key: &str, value: i64) -> Result<(), LedgerError> {
         if self.number(key)? != Some(value) {
             self.read(|connection| set_number(connection, key, value))?;

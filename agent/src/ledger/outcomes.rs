@@ -9,6 +9,9 @@ use super::{Ledger, LedgerError, Outcome};
 
 impl Ledger {
     /// Applications that ended.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn ended(&self, outcomes: &[Outcome]) -> Result<(), LedgerError> {
         if outcomes.is_empty() {
             return Ok(());
@@ -36,11 +39,17 @@ impl Ledger {
     }
 
     /// The member took an object of this one, for a body that is no longer the one to apply.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn placed(&self, key: &str) -> Result<(), LedgerError> {
         self.each(&[key.to_owned()], "UPDATE works SET placed = 1 WHERE key = ?1 AND placed = 0")
     }
 
     /// The objects of these Works are gone from the member.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn removed(&self, keys: &[String]) -> Result<(), LedgerError> {
         self.each(keys, "UPDATE works SET phase = 2, attempts = 0, crashes = 0, unanswered = 0, former = '' WHERE key = ?1 AND phase = 1")
     }

@@ -15,6 +15,9 @@ use crate::session::HeldWork;
 
 impl Ledger {
     /// What a session must know of each Work.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn held(&self) -> Result<BTreeMap<String, HeldWork>, LedgerError> {
         self.read(|connection| {
             let mut query = connection.prepare_cached(HELD)?;
@@ -24,6 +27,9 @@ impl Ledger {
     }
 
     /// The keys of all Works.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn keys(&self) -> Result<Vec<String>, LedgerError> {
         self.read(|connection| {
             let mut query = connection.prepare_cached("SELECT key FROM works ORDER BY key")?;
@@ -33,6 +39,9 @@ impl Ledger {
     }
 
     /// One Work.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, what is in memory can be read.
     pub fn entry(&self, key: &str) -> Result<Option<Entry>, LedgerError> {
         let select = format!("SELECT {} FROM works WHERE key = ?1", COLUMNS.join(", "));
         self.read(|connection| {
@@ -49,6 +58,9 @@ impl Ledger {
 
     /// The member has `objects` with the marks of Work `key`. Where no such Work is held it is from now on, by name alone: suspended and
     /// with nothing to apply, so that the agent touches them only where the hub says what is to become of that Work. True where that is news.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn found(&self, key: &str, objects: &[ObjectId]) -> Result<bool, LedgerError> {
         let (news, _) = self.with(|connection| {
             let transaction = connection.transaction()?;
@@ -64,6 +76,9 @@ impl Ledger {
 
     /// `object`, which the row `key` notes as found, is none of it any more; a row that notes nothing more is done with. True where that
     /// is news.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn lost(&self, key: &str, object: &ObjectId) -> Result<bool, LedgerError> {
         let is_it = |id: &ObjectId| id.unversioned() == object.unversioned();
         let Some(entry) = self.entry(key)?.filter(|entry| entry.is_stray() && entry.former.iter().any(is_it))
@@ -80,6 +95,9 @@ impl Ledger {
     }
 
     /// Objects that earlier bodies of this Work named, and the one of `hash` does not, are gone from the member.
+    ///
+    /// # Errors
+    /// Neither the file nor, in its place, memory can be written.
     pub fn former_removed(&self, key: &str, hash: &Bytes) -> Result<(), LedgerError> {
         self.relaxed(|transaction| {
             let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
