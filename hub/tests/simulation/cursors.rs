@@ -12,7 +12,7 @@ use karmada_agent::session::{HeldWork, Phase};
 use karmada_api::names::execution_namespace;
 use karmada_definitions::resource::StorageId;
 use karmada_gateway::body_hash;
-use karmada_gateway::ports::{ClusterLife, CursorOrigin, Registrar as _, SessionStore as _, Work};
+use karmada_gateway::ports::{ClusterIncarnation, CursorOrigin, Registrar as _, SessionStore as _, Work};
 use karmada_proto::digest::{self, Content, WorkMarks};
 use karmada_registry::Registry;
 use karmada_schema::object::Stored;
@@ -140,7 +140,7 @@ impl Wants {
 /// The cursor of a ledger, where it is a place in the history that the hub has, and so is all that the ledger holds beyond it.
 fn cursor_of(running: &Running, site: &str, ledger: &Ledger) -> Option<u64> {
     let uid = running.registrar.uid_of(site);
-    let whose = ClusterLife { cluster: site, uid: &uid };
+    let whose = ClusterIncarnation { cluster: site, uid: &uid };
     let is_ours =
         |timeline, revision| running.sessions.told(whose, timeline, revision) == CursorOrigin::ThisCluster;
     let (_, cursor) = ledger.position().ok().filter(|(_, cursor)| *cursor > 0)?;
