@@ -7,7 +7,7 @@
 //! - [`order`], [`todo`], [`pace`]: what is next, and how fast (pure).
 //! - [`body`]: what is sent, and whether it is there already (pure).
 //! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
-//! - [`own`]: what the agent itself lives by in the member, which no Work may name (pure).
+//! - [`agent_objects`]: what the agent itself lives by in the member, which no Work may name (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
 //! - [`orphan_candidates`]: what bears our marks though nobody holds its Work (pure). [`orphan_scan`]: where no watch tells of it. [`orphan_rows`]: what is
 //!   told of them (pure).
