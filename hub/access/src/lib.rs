@@ -5,6 +5,7 @@
 //! [`Decision`], or the `Status` (401, 403) that kube-apiserver gives.
 //!
 //! [`User`]: karmada_registry::User
+//! [`Decision`]: karmada_registry::Decision
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
 

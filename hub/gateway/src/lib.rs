@@ -9,7 +9,7 @@
 //! - [`fleet`]: what is known of every link and session, pure; [`shared_fleet`]: the same, shared; [`session_handle`]: how a session is reached.
 //! - [`router`]: which session a change is for; [`queue`], [`inbox`]: what waits to be sent, and to be written; [`work_body`]: what of a Work
 //!   is sent; [`encodings`]: how it is packed, once for all sites that share it.
-//! - [`admission`], [`connection`]: who becomes a session; [`gateway`]: what is done to sessions from outside.
+//! - [`session_admission`], [`connection`]: who becomes a session; [`gateway`]: what is done to sessions from outside.
 //! - [`pending_asks`], [`ask_agent`]: what an agent is asked, and who waits for its answer; [`awaited_tunnels`], [`open_tunnel`]: requests to a member's API, by
 //!   way of its agent.
 //! - [`join`], [`rate`]: how strangers become agents, and how often anybody may.
