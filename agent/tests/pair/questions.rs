@@ -107,7 +107,7 @@ async fn an_agent_heeds_quotas_where_they_count_and_finds_room_for_sets() {
         (of("", "shop", true), 3),
         (of("gold", "shop", true), 2),
         (of("gold", "elsewhere", true), 8),
-        (sets(false), 4),
+        (sets(false), 5),
         (sets(true), 2),
     ] {
         let told = hub.gateway.ask("site1", question.clone(), Duration::from_secs(10)).await;
