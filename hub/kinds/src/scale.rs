@@ -101,7 +101,7 @@ pub fn set(
 /// replicas, seen as owners of the Scale's.
 ///
 /// # Errors
-/// As of [`set`] and of [`crate::apply`].
+/// As of [`set`] and of [`crate::apply()`].
 pub fn apply(
     definition: &ResourceDefinition,
     paths: &ScalePaths,
