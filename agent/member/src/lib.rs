@@ -5,6 +5,7 @@
 
 pub mod discovery;
 pub mod kube;
+pub mod list;
 pub mod memory;
 pub mod proven;
 pub mod retry;

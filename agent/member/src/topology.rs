@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use karmada_proto::join::{ZONES, is_word};
 use serde_json::{Value, json};
 
-use crate::{Gvk, Member, MemberEvent, Watch};
+use crate::list::list;
+use crate::{Gvk, Member, Watch};
 
 /// Where a member is. What is not known is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,17 +82,8 @@ async fn nodes(member: &dyn Member) -> Vec<Value> {
         labels: String::new(),
         fields: String::new(),
     };
-    let mut events = member.watch(watch);
-    let mut nodes = Vec::new();
-    while let Some(Ok(event)) = events.next().await {
-        match event {
-            MemberEvent::Listing => nodes.clear(),
-            MemberEvent::Object(node) => nodes.push(trimmed(&node)),
-            MemberEvent::Listed => return nodes,
-            MemberEvent::Gone(_) => {}
-        }
-    }
-    Vec::new()
+    let nodes = list(member, watch, usize::MAX, |node| trimmed(&node)).await;
+    nodes.ok().flatten().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 //! In: the Deployment's name, the Pods that wait for a node, the moment. Out: a number, or in words why it is not known. The Deployment and its
 //! ReplicaSets are read from the member only where one of its Pods may be waiting: the question is asked often, and mostly none is.
 
-use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
 use karmada_interpreter::node_room;
 use karmada_interpreter::nodes_and_pods::PodUse;
-use karmada_member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch};
+use karmada_member::list::list;
+use karmada_member::{Gvk, Member, MemberError, ObjectId, Watch};
 use karmada_proto::v1::UnschedulableOf;
 use serde_json::Value;
 
@@ -46,19 +46,12 @@ async fn replica_sets(member: &dyn Member, deployment: &Value) -> Result<Vec<Val
     let labels = deployment.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
     let labels =
         labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
-    let mut listed = member.watch(Watch {
+    let watch = Watch {
         gvk: Gvk::new("apps/v1", "ReplicaSet"),
         namespace: karmada_api::object::namespace(deployment).to_owned(),
         labels: labels.collect::<Vec<_>>().join(","),
         fields: String::new(),
-    });
-    let mut sets = Vec::new();
-    while let Some(event) = listed.next().await {
-        match event? {
-            MemberEvent::Object(set) if sets.len() < MOST_REPLICA_SETS => sets.push(*set),
-            MemberEvent::Listed => break,
-            _ => {}
-        }
-    }
-    Ok(sets)
+    };
+    let sets = list(member, watch, MOST_REPLICA_SETS, |set| set).await?;
+    Ok(sets.unwrap_or_default())
 }
