@@ -16,7 +16,8 @@ use karmada_api::remedy::Remedy;
 use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_api::work::Work;
 use karmada_core::binding;
-use karmada_core::feature_gates::FeatureGates;
+use karmada_core::detector::{Parts, Reading};
+use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::unified_auth;
 use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;
@@ -221,6 +222,16 @@ impl ControllerContext {
             };
             meant.into_iter().filter_map(|(key, template)| wake(key, template)).collect()
         })
+    }
+
+    /// How templates are read, as the gates have it.
+    pub fn reading(&self) -> Reading<'_> {
+        let apart = self.gates.enabled(Gate::MultiplePodTemplatesScheduling);
+        Reading {
+            interpreter: &*self.interpreter,
+            parts: if apart { Parts::Apart } else { Parts::Together },
+            quotas_count: self.gates.enabled(Gate::ResourceQuotaEstimate),
+        }
     }
 
     /// The Works that carry a binding's id, as they lie in the cache. The hub gave the id, and nobody else can: see its gates.

@@ -12,10 +12,7 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{annotations, events};
 use karmada_api::{names, object};
-use karmada_core::detector::{
-    self, BindingChange, BindingError, Decision, Parts, Reading, Takeover, activation,
-};
-use karmada_core::feature_gates::Gate;
+use karmada_core::detector::{self, BindingChange, BindingError, Decision, Takeover, activation};
 use karmada_core::service_import;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
@@ -202,13 +199,7 @@ impl Detector {
         let resource = kinds::bindings(api, namespace)?;
         let name = names::binding_name(object::kind(template), object::name(template));
         let existing = self.binding_of(template).await?;
-        let apart = self.shared.gates.enabled(Gate::MultiplePodTemplatesScheduling);
-        let reading = Reading {
-            interpreter: &*self.shared.interpreter,
-            parts: if apart { Parts::Apart } else { Parts::Together },
-            quotas_count: self.shared.gates.enabled(Gate::ResourceQuotaEstimate),
-        };
-        let change = detector::binding(template, policy, existing.as_ref(), reading, priority);
+        let change = detector::binding(template, policy, existing.as_ref(), self.shared.reading(), priority);
         let written = match change {
             Ok(BindingChange::Nothing) => {
                 let key = Key { namespace: namespace.into(), name: name.into() };

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
+use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::scheduler::Input;
 use karmada_core::scheduler::estimator_answers::{self, Exact, Wanted};
 
@@ -28,7 +29,7 @@ pub struct RoomQuestion<'a> {
 pub async fn exact(
     estimator: Option<&dyn Estimator>,
     input: &Input<'_, Arc<Cluster>>,
-    quotas_count: bool,
+    gates: &FeatureGates,
 ) -> Exact {
     let Some(estimator) = estimator else { return Exact::new() };
     let asked = estimator_answers::asked(input);
@@ -40,7 +41,7 @@ pub async fn exact(
         wanted: estimator_answers::wanted(spec),
         namespace: &spec.resource.namespace,
         // What is in no namespace is under no quota.
-        quotas_count: quotas_count && !spec.resource.namespace.is_empty(),
+        quotas_count: gates.enabled(Gate::ResourceQuotaEstimate) && !spec.resource.namespace.is_empty(),
     };
     let answers = estimator.room(&asked, question).await;
     let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {

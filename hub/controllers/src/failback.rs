@@ -109,8 +109,7 @@ impl Failback {
         let mut input =
             Input { binding: &asking, clusters, scheduler: DEFAULT_SCHEDULER, neighbours, taken, exact };
         // Once it is written there, what it was given counts as room: the scheduler would not find out that there is none.
-        let quotas_count = self.shared.gates.enabled(Gate::ResourceQuotaEstimate);
-        input.exact = estimator::exact(self.estimator.as_deref(), &input, quotas_count).await;
+        input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
         failback::earlier(binding, &scheduler::schedule(&input)).map(<[TargetCluster]>::to_vec)
     }
 

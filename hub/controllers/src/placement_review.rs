@@ -10,7 +10,7 @@ use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::labels;
 use karmada_api::{names, object};
-use karmada_core::detector::{Parts, Reading, Takeover};
+use karmada_core::detector::Takeover;
 use karmada_core::feature_gates::Gate;
 use karmada_core::placement_review::{self, Review, WhatIf};
 use karmada_core::scheduler::assumptions::Taken;
@@ -68,11 +68,7 @@ pub async fn review(
         clusters: &clusters,
         overrides: &if near { overrides(namespace) } else { Vec::new() },
         cluster_overrides: &overrides(""),
-        reading: Reading {
-            interpreter: &*shared.interpreter,
-            parts: if gate(Gate::MultiplePodTemplatesScheduling) { Parts::Apart } else { Parts::Together },
-            quotas_count: gate(Gate::ResourceQuotaEstimate),
-        },
+        reading: shared.reading(),
         skip: &SkipRules::default(),
         takeover: if gate(Gate::PropagationPolicyPreemption) {
             Takeover::AsPoliciesSay

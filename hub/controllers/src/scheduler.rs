@@ -236,8 +236,7 @@ impl Controller for Scheduler {
             exact: Exact::new(),
         };
         if self.estimator.is_some() {
-            let quotas_count = self.shared.gates.enabled(Gate::ResourceQuotaEstimate);
-            input.exact = estimator::exact(self.estimator.as_deref(), &input, quotas_count).await;
+            input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
             // What others placed while agents were asked counts.
             input.neighbours = self.neighbours(key, &binding.spec);
             input.taken = self.reservations.taken();
