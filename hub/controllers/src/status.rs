@@ -114,7 +114,6 @@ impl Controller for BindingStatus {
         // Taken before anything else is read: what comes meanwhile is then looked at.
         let id = binding_id(&found).unwrap_or_default();
         let works = self.shared.works.digest(id);
-        let (changes, seen_works) = self.shared.works.seen(id);
         let customized = self.shared.customized.version();
         let before = self.settled.lock().get(key).copied();
         let same = before.filter(|seen| {
@@ -132,6 +131,8 @@ impl Controller for BindingStatus {
                 found.parse()?
             }
         };
+        // Before the Works are read: what changes meanwhile has a higher number.
+        let (changes, seen_works) = self.shared.works.seen(id);
         // Whoever else wrote the binding may have written what the Works say.
         let told = before.filter(|seen| seen.binding == found.revision).map_or(0, |seen| seen.changes);
         let items = self.items(&binding, seen_works, told).await?;
