@@ -45,7 +45,7 @@ impl LinkView {
 }
 
 /// What is to have room on the member's nodes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RoomWanted {
     /// Replicas or sets.
     pub of: Wanted,
@@ -65,12 +65,6 @@ pub enum Wanted {
         /// The parts of one set.
         components: Vec<Component>,
     },
-}
-
-impl Default for Wanted {
-    fn default() -> Self {
-        Wanted::Replicas(None)
-    }
 }
 
 /// Questions about nodes and Pods that wait for the summary, which knows them.

@@ -3,7 +3,7 @@
 //! In: a binding as it is placed; how many of its replicas each cluster's agent says are unschedulable. Out: which agents are to be asked, and
 //! the binding's clusters with fewer replicas. The scheduler then finds fewer placed than wanted, and places the rest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use karmada_api::binding::{AggregatedStatusItem, ResourceBinding, TargetCluster};
 use karmada_api::policy::{ReplicaDivisionPreference, ReplicaSchedulingType};
@@ -54,10 +54,13 @@ fn is_scheduled(binding: &ResourceBinding) -> bool {
 /// which that is not known.
 pub fn asked(binding: &ResourceBinding) -> Vec<&str> {
     let ready = ready(binding);
-    let lacks = |target: &&TargetCluster| {
-        ready.get(&*target.name).is_none_or(|ready| *ready < i64::from(target.replicas))
-    };
-    binding.spec.clusters.iter().filter(lacks).map(|target| target.name.as_str()).collect()
+    let asked = binding.spec.clusters.iter().filter(|target| lacks(target, &ready));
+    asked.map(|target| target.name.as_str()).collect()
+}
+
+/// Whether fewer replicas are ready in a cluster than placed, or that is not known.
+fn lacks(target: &TargetCluster, ready: &BTreeMap<&str, i64>) -> bool {
+    ready.get(&*target.name).is_none_or(|ready| *ready < i64::from(target.replicas))
 }
 
 /// The ready replicas that clusters reported.
@@ -70,9 +73,9 @@ fn ready(binding: &ResourceBinding) -> BTreeMap<&str, i64> {
 /// The binding's clusters as they are to be; none where nothing is given up. Never fewer replicas stay than are ready; an answer that gives up
 /// more than were placed was of another number of replicas, and is not acted on.
 pub fn deschedule(binding: &ResourceBinding, unschedulable: &Unschedulable) -> Option<Vec<TargetCluster>> {
-    let (asked, ready) = (asked(binding).into_iter().collect::<BTreeSet<_>>(), ready(binding));
+    let ready = ready(binding);
     let mut wanted = binding.spec.clusters.clone();
-    for target in wanted.iter_mut().filter(|target| asked.contains(&*target.name)) {
+    for target in wanted.iter_mut().filter(|target| lacks(target, &ready)) {
         let given_up = unschedulable.get(&target.name).copied().unwrap_or(0);
         let placed = i64::from(target.replicas);
         if given_up <= 0 || given_up > placed {

@@ -173,18 +173,25 @@ async fn enter(
     if !gateway.fleet.enter(handle, hello, way) {
         return Err(session_admission::busy("a newer session of this cluster is there".into()));
     }
+    let stays = stays(gateway, peer, handle, epoch).await;
+    if stays.is_err() {
+        gateway.fleet.leave(handle);
+    }
+    stays
+}
+
+/// Whether a session that can be found by now is still one that may be.
+async fn stays(
+    gateway: &Gateway,
+    peer: &PeerIdentity,
+    handle: &SessionHandle,
+    epoch: u64,
+) -> Result<(), Close> {
     // Asked once more when it can be found: who is shut out from now on is closed there.
-    if let Err(close) = authorized(gateway, peer, &handle.cluster).await {
-        gateway.fleet.leave(handle);
-        return Err(close);
-    }
+    authorized(gateway, peer, &handle.cluster).await?;
     let position = gateway.ports.sessions.position().await;
-    if position.is_err() {
-        gateway.fleet.leave(handle);
-    }
     // A new epoch that began meanwhile called those that it found: this one was not there yet.
     if position.map_err(|error| session_admission::busy(error.message))?.epoch != epoch {
-        gateway.fleet.leave(handle);
         return Err(session_admission::busy("the hub entered a new epoch".into()));
     }
     Ok(())

@@ -18,6 +18,9 @@ use karmada_proto::v1::{Room, RoomFor, RoomForSets, Unschedulable, Unschedulable
 
 use super::slow_agents::SlowAgents;
 
+/// More than what a question has beside its payload and its namespace: numbers and lengths.
+const ENVELOPE: usize = 64;
+
 /// Asks agents.
 pub struct Estimates {
     gateway: OnceLock<Arc<Gateway>>,
@@ -71,7 +74,8 @@ impl Estimator for Estimates {
             Wanted::Sets(components) => serde_json::to_vec(components),
         };
         // No agent takes a longer question: nobody is sent one.
-        let payload = payload.ok().filter(|payload| payload.len() + namespace.len() < LONGEST_QUESTION - 64);
+        let fits = |payload: &Vec<u8>| payload.len() + namespace.len() + ENVELOPE <= LONGEST_QUESTION;
+        let payload = payload.ok().filter(fits);
         let Some(payload) = payload.map(Bytes::from) else { return Answers::new() };
         let namespace = namespace.to_owned();
         let question = match wanted {
