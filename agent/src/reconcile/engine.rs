@@ -76,6 +76,8 @@ pub struct Parts {
 struct Finished {
     key: String,
     hash: Bytes,
+    /// How early it has its turn, where it is tried again.
+    class: u8,
     latency: Duration,
     kind: Ending,
 }

@@ -84,7 +84,11 @@ impl Access {
         let known = self.authenticator.authenticate(headers, certificate);
         match (known, &self.issuers, crate::authenticate::bearer(headers)) {
             (Err(refused), Some(issuers), Some(token)) => {
-                let user = issuers.user(token).await.map_err(|_| refused)?;
+                // Told to whoever runs the hub alone: a stranger learns nothing of which issuers are believed.
+                let user = issuers.user(token).await.map_err(|why| {
+                    tracing::info!(why, "a token of OpenID Connect is refused");
+                    refused
+                })?;
                 Ok(crate::authenticate::known(user))
             }
             // A proxy's certificate without a user's name is a credential that is nobody's, as on kube-apiserver: none is another matter.

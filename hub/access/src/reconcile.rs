@@ -77,7 +77,7 @@ async fn ensure(
     let definition = definition(registry, wanted)?;
     let key = ObjectKey::new(meta::namespace(wanted), meta::name(wanted));
     for _ in 0..TRIES {
-        let Ok(live) = registry.get(&definition, &key.namespace, &key.name) else {
+        let Some(live) = registry.find(&definition, &key.namespace, &key.name)? else {
             match registry.create(&definition, &key.namespace, wanted.clone(), &options()).await {
                 Err(status) if status.reason == "AlreadyExists" => continue,
                 other => return other.map(|_| done.created += 1),

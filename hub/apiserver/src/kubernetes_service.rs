@@ -97,9 +97,9 @@ pub async fn settle(registry: &Registry, port: u16, public: Option<SocketAddr>) 
         let Some(definition) = catalogue.resource(group, "v1", plural) else { continue };
         let namespace = if definition.namespaced { NAMESPACE } else { "" };
         let key = ObjectKey::new(namespace, NAME);
-        let done = match registry.get(definition, namespace, NAME) {
-            Err(_) => registry.create(definition, namespace, object, &options).await.map(drop),
-            Ok(live) => match righted(&live.value(), &object) {
+        let done = match registry.find(definition, namespace, NAME)? {
+            None => registry.create(definition, namespace, object, &options).await.map(drop),
+            Some(live) => match righted(&live.value(), &object) {
                 None => Ok(()),
                 Some(new) => {
                     let mut change = |_: Option<&Value>| Ok(new.clone());

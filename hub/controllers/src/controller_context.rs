@@ -311,7 +311,8 @@ impl ControllerContext {
             match self.put_work(work).await {
                 Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                Err(error @ Error::Api(ApiError::Invalid(_) | ApiError::Forbidden { .. })) => {
+                // Other than the API's, it is that both names of this one are others'.
+                Err(error @ (Error::Api(ApiError::Invalid(_) | ApiError::Forbidden { .. }) | Error::Other(_))) => {
                     refused = refused.or(Some(error));
                 }
                 Err(error) => return Err(error),

@@ -15,6 +15,8 @@ const LEAST_SPREAD: Duration = Duration::from_secs(2);
 const SEEN: usize = 16;
 /// Bytes of a boot id, which is kept as long as its session and shown: some random characters.
 const BOOT_ID: usize = 128;
+/// Characters that are shown of a name that is not the agent's.
+const SHOWN_NAME: usize = 64;
 /// A hub that cannot tell now.
 const BUSY_PAUSE: Duration = Duration::from_secs(5);
 
@@ -32,8 +34,9 @@ pub fn check(cluster: &str, hello: &Hello) -> Result<u32, Close> {
         return Err(close(CloseCode::Version, RetryClass::Fatal, Duration::ZERO, message));
     }
     if hello.cluster_name != cluster {
-        let message =
-            format!("the certificate is cluster {cluster}'s, the hello says {}", hello.cluster_name);
+        // A name of a Cluster is no longer than that; what else it says goes back to nobody.
+        let said: String = hello.cluster_name.chars().take(SHOWN_NAME).collect();
+        let message = format!("the certificate is cluster {cluster}'s, the hello says {said:?}");
         return Err(close(CloseCode::Protocol, RetryClass::Rejoin, Duration::ZERO, message));
     }
     if !(1..=BOOT_ID).contains(&hello.boot_id.len()) {

@@ -64,7 +64,8 @@ pub fn of(paths: &ScalePaths, object: &Value) -> Value {
 /// The object with the replicas that a Scale asks for.
 ///
 /// # Errors
-/// 422: it is no number of replicas; 409: it names a resourceVersion that is not the object's.
+/// 422: it is no number of replicas; 409: it names a resourceVersion that is not the object's; 500: where the kind keeps its replicas
+/// is within something that is no object, as kube-apiserver answers too.
 pub fn set(
     definition: &ResourceDefinition,
     paths: &ScalePaths,
@@ -91,6 +92,13 @@ pub fn set(
     let mut changed = object.clone();
     let mut slot = &mut changed;
     for part in &paths.spec {
+        // Of a custom kind whose schema says no more, anything may stand where the path leads.
+        if !(slot.is_object() || slot.is_null()) {
+            let path = paths.spec.join(".");
+            return Err(Status::internal(format!(
+                "the spec replicas field \".{path}\" leads through something that is no object"
+            )));
+        }
         slot = &mut slot[part.as_str()];
     }
     *slot = json!(wanted);
@@ -208,5 +216,21 @@ mod tests {
         let scale = of(&paths, &object);
         assert_eq!(scale["spec"]["replicas"], 2);
         assert_eq!(scale["status"], json!({"replicas": 1, "selector": "app=a"}));
+    }
+
+    #[test]
+    fn replicas_within_something_that_is_no_object_are_an_error() {
+        let catalogue = crate::catalogue::shipped();
+        let definition = catalogue.resource("apps", "v1", "deployments").unwrap();
+        let paths = ScalePaths::new(".spec.size.of", ".status.replicas", "");
+        let set = |spec: Value| {
+            let object = json!({"metadata": {"name": "a"}, "spec": spec});
+            set(definition, &paths, &object, &json!({"spec": {"replicas": 3}}))
+        };
+        for size in [json!("large"), json!([1]), json!(4), json!(true)] {
+            let refused = set(json!({"size": size})).unwrap_err();
+            assert!(refused.code == 500 && refused.message.contains(".spec.size.of"), "{}", refused.message);
+        }
+        assert_eq!(set(json!({})).unwrap()["spec"]["size"]["of"], 3, "what is not there yet is made");
     }
 }

@@ -145,6 +145,23 @@ impl Served {
         self.cache.get(&definition.storage, &key).ok_or_else(|| self.absent(definition, &key))
     }
 
+    /// One object by name, or that there is none: for who must not take one that cannot be read for one that is gone.
+    ///
+    /// # Errors
+    /// It is stored and cannot be read (500).
+    pub fn find(
+        &self,
+        definition: &ResourceDefinition,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Stored>>, Status> {
+        match self.get(definition, namespace, name) {
+            Ok(found) => Ok(Some(found)),
+            Err(status) if status.code == 404 => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
     /// From now on `provider` answers for a resource that is not stored.
     pub fn provide(&self, definition: &ResourceDefinition, provider: Arc<dyn VirtualResource>) {
         self.providers.write().insert(definition.storage.clone(), provider);

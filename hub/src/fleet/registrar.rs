@@ -117,20 +117,19 @@ impl HubRegistrar {
         self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")
     }
 
-    fn cluster(&self, name: &str) -> Option<Arc<Stored>> {
-        let definition = self.clusters().ok()?;
-        self.registry.get(&definition, "", name).ok()
+    fn cluster(&self, name: &str) -> Result<Option<Arc<Stored>>, Status> {
+        self.registry.find(&*self.clusters()?, "", name)
     }
 
-    fn name_state(&self, ask: &JoinAsk) -> NameState {
-        let cluster = self.cluster(&ask.cluster_name).map(|found| found.value());
+    fn name_state(&self, ask: &JoinAsk) -> Result<NameState, Status> {
+        let cluster = self.cluster(&ask.cluster_name)?.map(|found| found.value());
         let connected = self.contacts.connected(&ask.cluster_name);
-        name_state(cluster.as_ref(), &ask.request.key_fingerprint, connected)
+        Ok(name_state(cluster.as_ref(), &ask.request.key_fingerprint, connected))
     }
 
     /// An event on a Cluster, for whoever looks after it; who asked is told nothing of it. It is held back where it comes often.
     fn tell_refused(&self, cluster: &str, why: &str) {
-        let (Some(recorder), Some(found)) = (&self.recorder, self.cluster(cluster)) else { return };
+        let (Some(recorder), Ok(Some(found))) = (&self.recorder, self.cluster(cluster)) else { return };
         let mut about = Reference::of(&found.value());
         about.api_version = "cluster.karmada.io/v1alpha1".to_owned();
         about.kind = "Cluster".to_owned();
@@ -144,7 +143,7 @@ impl HubRegistrar {
             Ok(allowance) => allowance,
             Err(refused) => return Ok(JoinOutcome::Refused(refused)),
         };
-        match join_step(self.name_state(ask)) {
+        match join_step(self.name_state(ask).map_err(|status| PortError::later(status.message))?) {
             JoinStep::Grant => {
                 self.contacts.joined(&ask.cluster_name);
                 self.grant(&ask.cluster_name, &ask.request).map(JoinOutcome::Granted)
@@ -195,9 +194,15 @@ impl HubRegistrar {
         if matches!(made, Err(_) | Ok(Made::Nothing)) {
             self.tokens.give_back(&ask.token).await;
         }
-        match made.map_err(later)? {
-            Made::Granted => self.grant(&ask.cluster_name, &ask.request).map(JoinOutcome::Granted),
-            Made::Waits | Made::Nothing => Ok(JoinOutcome::Pending(ASK_PERSON_AGAIN)),
+        match made {
+            Ok(Made::Granted) => self.grant(&ask.cluster_name, &ask.request).map(JoinOutcome::Granted),
+            Ok(Made::Waits | Made::Nothing) => Ok(JoinOutcome::Pending(ASK_PERSON_AGAIN)),
+            // Validation, or a webhook of the hub's people: the same words get the same answer.
+            Err(status) if matches!(status.code, 400 | 403 | 422) => {
+                let why = format!("the hub takes no such Cluster: {}", status.message);
+                Ok(JoinOutcome::Refused(JoinRefusal::new(JoinRefusalCode::Permission, why)))
+            }
+            Err(status) => Err(later(status)),
         }
     }
 
@@ -315,6 +320,7 @@ impl Registrar for HubRegistrar {
         }
         let cluster = self
             .cluster(name)
+            .map_err(|status| SessionRefusal::Unavailable(status.message))?
             .ok_or_else(|| unregistered(format!("the cluster {name} is not registered (any more)")))?
             .value();
         if !keys::holds(&cluster, &peer.key_fingerprint) {
@@ -326,7 +332,8 @@ impl Registrar for HubRegistrar {
     }
 
     fn uid_of(&self, cluster: &str) -> String {
-        self.cluster(cluster).map(|found| found.uid().to_owned()).unwrap_or_default()
+        let found = self.cluster(cluster).ok().flatten();
+        found.map(|found| found.uid().to_owned()).unwrap_or_default()
     }
 
     fn trust_revision(&self) -> u64 {

@@ -263,7 +263,8 @@ impl StatusSink for Reports {
     async fn orphans(&self, cluster: &str, keys: Vec<String>) -> Result<(), PortError> {
         let works = self.works()?;
         let namespace = execution_namespace(cluster);
-        let is_held = |key: &str| self.registry.get(&works, &namespace, key).is_ok();
+        // One that cannot be read is held: nobody is asked whether it may go.
+        let is_held = |key: &str| !matches!(self.registry.find(&works, &namespace, key), Ok(None));
         let (mut told, mut count) = (Reported { news: false, left_out: 0 }, 0);
         self.change_orphans(cluster, &mut |orphans| {
             told = orphans.reported(&keys, is_held);

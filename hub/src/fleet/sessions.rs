@@ -79,7 +79,7 @@ impl StoredSessions {
     /// The store does not answer.
     pub async fn open(store: Arc<dyn Store>, data: Arc<DataDir>, id: u64) -> Result<Self, StoreError> {
         let held = store.get(STARTS).await?;
-        let before = held.as_ref().and_then(|kv| serde_json::from_slice(&kv.value).ok()).unwrap_or_default();
+        let before = held.as_ref().map(|kv| starts_in(&kv.value)).unwrap_or_default();
         let starts = begun(before, Start { id: id.max(1), first: store.revision(), is_told_apart: true });
         let value = serde_json::to_vec(&starts).unwrap_or_default();
         let expect = held.map_or(Expect::Absent, |kv| Expect::Revision(kv.mod_revision));
@@ -104,6 +104,15 @@ impl StoredSessions {
         }
         Ok(())
     }
+}
+
+/// The starts as they are stored. Where they cannot be read every agent's cursor counts as another hub's, and each is listed everything: slow,
+/// and nothing is lost by it.
+fn starts_in(stored: &[u8]) -> Vec<Start> {
+    serde_json::from_slice(stored).unwrap_or_else(|error| {
+        tracing::error!(%error, "the hub's earlier starts cannot be read in the store: every agent is listed everything");
+        Vec::new()
+    })
 }
 
 /// The starts, now that another began.
@@ -134,6 +143,11 @@ fn who_was_told(
     } else {
         CursorOrigin::InAnotherLife
     }
+}
+
+/// What is held from a cluster, as it is stored; `None` where that cannot be read.
+fn held_in(stored: &[u8]) -> Option<HeldDeletes> {
+    std::str::from_utf8(stored).ok()?.parse().ok()
 }
 
 fn later(error: &StoreError) -> PortError {
@@ -167,7 +181,19 @@ impl SessionStore for StoredSessions {
 
     async fn holds_deletes(&self, cluster: &str) -> Result<Option<HeldDeletes>, PortError> {
         let held = self.store.get(&format!("{HELD}{cluster}")).await.map_err(|error| later(&error))?;
-        Ok(held.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok()))
+        let Some(kv) = held else { return Ok(None) };
+        if let Some(held) = held_in(&kv.value) {
+            return Ok(Some(held));
+        }
+        // Since when is not known any more, but that a person has not been asked is: from here on, then.
+        let Position { epoch, revision, timeline } = self.position().await?;
+        let anew = HeldDeletes { batch: Batch { epoch, revision, timeline }, lives: Vec::new() };
+        tracing::error!(
+            cluster,
+            "what is stored of the deletes held back from the cluster cannot be read: they are held anew"
+        );
+        self.hold_deletes(cluster, &anew).await?;
+        Ok(Some(anew))
     }
 
     fn seal(&self, epoch: u64) -> Bytes {
@@ -205,8 +231,7 @@ impl SessionStore for StoredSessions {
     async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError> {
         let key = format!("{HELD}{cluster}");
         let Some(now) = self.store.get(&key).await.map_err(|error| later(&error))? else { return Ok(()) };
-        let stands = std::str::from_utf8(&now.value).ok().and_then(|text| text.parse::<HeldDeletes>().ok());
-        if stands.is_some_and(|stands| stands.batch != held) {
+        if held_in(&now.value).is_none_or(|stands| stands.batch != held) {
             return Ok(());
         }
         match self.store.delete(&key, now.mod_revision).await {
@@ -332,6 +357,13 @@ mod tests {
         sessions.hold_ends("north", batch).await.unwrap();
         assert_eq!(sessions.holds_deletes("north").await.unwrap(), None);
         sessions.hold_deletes("north", &held).await.unwrap();
+        let at = format!("{HELD}north");
+        let before = store.get(&at).await.unwrap().unwrap().mod_revision;
+        store.put(&at, Bytes::from("nonsense"), Expect::Revision(before)).await.unwrap();
+        let position = sessions.position().await.unwrap();
+        let anew = sessions.holds_deletes("north").await.unwrap().expect("what cannot be read is held");
+        assert_eq!((anew.batch.epoch, anew.batch.revision), (position.epoch, position.revision));
+        assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(anew), "and a word for it counts");
         sessions.next_session("south").await.unwrap();
         sessions.forget("north").await.unwrap();
         sessions.forget("north").await.unwrap();

@@ -79,10 +79,15 @@ impl Json for Cached {
 /// not matter who deletes the Work: the Cluster outlives all of them.
 fn keeps_workloads(registry: &Registry, cluster: &str) -> bool {
     let found = registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
-    let found = found.and_then(|clusters| registry.get(&clusters, "", cluster));
-    found.is_ok_and(|found| {
-        found.deleting && found.value()["metadata"]["annotations"][annotations::KEEP_WORKLOADS] == "true"
-    })
+    let found = found.and_then(|clusters| registry.find(&clusters, "", cluster));
+    match found {
+        Ok(Some(found)) => {
+            found.deleting && found.value()["metadata"]["annotations"][annotations::KEEP_WORKLOADS] == "true"
+        }
+        Ok(None) => false,
+        // Nobody knows what it says: what the site keeps can still be removed later.
+        Err(_) => true,
+    }
 }
 
 /// Whether a site that still holds a Work that is gone keeps what it carried: as the Work itself said, as its Cluster says on its way out,

@@ -43,3 +43,12 @@ impl Background {
         })
     }
 }
+
+/// A hub that could not be started to its end, or was dropped, leaves nothing running.
+impl Drop for Background {
+    fn drop(&mut self) {
+        for word in [&self.closing, &self.stop, &self.stop_cache] {
+            word.cancel();
+        }
+    }
+}

@@ -43,7 +43,7 @@ pub(super) fn client(config: &kube::Config, identity: Arc<Identity>) -> Result<k
             .service(over(connector, config, identity)?);
         Ok(kube::Client::new(service, config.default_namespace.clone()))
     };
-    client().map_err(ConfigError::Certificate)
+    client().map_err(ConfigError::Credentials)
 }
 
 /// Sends requests of others as they are, with the agent's credentials. Cheap to clone.
@@ -67,7 +67,7 @@ impl Passer {
                 .service(over(connector, config, identity)?);
             Ok(Self(BoxCloneSyncService::new(service)))
         };
-        passer().map_err(ConfigError::Certificate)
+        passer().map_err(ConfigError::Credentials)
     }
 
     /// The answer, whose body is still to come.

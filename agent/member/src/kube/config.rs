@@ -21,6 +21,9 @@ pub enum ConfigError {
     /// The client certificate.
     #[error("the kubeconfig's client certificate cannot be used: {0}")]
     Certificate(Box<dyn std::error::Error + Send + Sync>),
+    /// What else the kubeconfig has its user prove himself with, or how the member is to be reached.
+    #[error("the kubeconfig's credentials or its server cannot be used: {0}")]
+    Credentials(Box<dyn std::error::Error + Send + Sync>),
     /// The member is to be reached through a proxy.
     #[error(
         "the member is to be reached through a proxy (proxy-url in the kubeconfig, or HTTPS_PROXY), and the agent reaches it directly: \

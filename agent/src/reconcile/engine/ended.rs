@@ -11,14 +11,14 @@ use super::drift::REMOVED;
 use super::quarantine::{self, CRASHES};
 use super::{Ending, Engine, Finished};
 use crate::ledger::{Entry, LedgerError, Outcome};
-use crate::member::{Gvk, ObjectId};
+use crate::member::ObjectId;
 use crate::outbox::WorkReport;
 use crate::reconcile::failure::Failure;
 use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
 use crate::reconcile::workqueue::{WorkReason, removal_class};
-use crate::reconcile::{body, order, outcome, pace};
+use crate::reconcile::{body, outcome, pace};
 use crate::session::Phase;
 
 /// What is said of a Work of so many manifests of which these failed; `None` where none did.
@@ -34,20 +34,20 @@ impl Engine {
         finished: Result<Finished, tokio::task::JoinError>,
     ) -> Result<(), LedgerError> {
         // Tasks are not aborted and catch their panics.
-        let Ok(Finished { key, hash, latency, kind }) = finished else { return Ok(()) };
+        let Ok(Finished { key, hash, class, latency, kind }) = finished else { return Ok(()) };
         self.workqueue.done(&key);
         match kind {
             Ending::Applied { results, former } => {
-                self.applied(&key, &hash, latency, &results)?;
-                former.map_or(Ok(()), |former| self.former_ended(&key, &hash, former))
+                self.applied((&key, class), &hash, latency, &results)?;
+                former.map_or(Ok(()), |former| self.former_ended((&key, class), &hash, former))
             }
-            Ending::Removed(result) => self.removal_ended(&key, latency, result),
-            Ending::Panicked => self.panicked(&key),
+            Ending::Removed(result) => self.removal_ended((&key, class), latency, result),
+            Ending::Panicked => self.panicked(&key, class),
         }
     }
 
     /// It is known whose fault it is: tried once more, then left alone.
-    fn panicked(&mut self, key: &str) -> Result<(), LedgerError> {
+    fn panicked(&mut self, key: &str, class: u8) -> Result<(), LedgerError> {
         self.unanswered.left_open(key, self.now());
         let ledger = &self.parts.shared.ledger;
         ledger.panicked(key)?;
@@ -55,7 +55,7 @@ impl Engine {
         if entry.phase != Phase::Desired {
             tracing::error!(work = key, "removing it panicked");
             let due = self.now() + self.removals.failed(key).max(pace::after_crashes(entry.crashes, CRASHES));
-            self.workqueue.again(key, removal_class(3), due);
+            self.workqueue.again(key, removal_class(class), due);
         } else if quarantine::is_due(&entry) {
             self.quarantine(key, &entry);
         } else {
@@ -65,7 +65,7 @@ impl Engine {
                 self.event(key, &Some(entry), Some(failure));
             }
             let due = self.now() + self.waits.failed(key);
-            self.workqueue.again(key, 3, due);
+            self.workqueue.again(key, class, due);
         }
         self.tell(key);
         Ok(())
@@ -73,7 +73,7 @@ impl Engine {
 
     fn applied(
         &mut self,
-        key: &str,
+        (key, class): (&str, u8),
         hash: &bytes::Bytes,
         latency: Duration,
         results: &[(String, Result<Value, Failure>)],
@@ -89,12 +89,11 @@ impl Engine {
         // The body may be another one by now: then what the member has is not as it should be.
         let entry = self.parts.shared.ledger.entry(key)?;
         let current = entry.as_ref().is_some_and(|entry| entry.hash == *hash);
-        let (mut failed, mut class, mut drifted) = (Vec::new(), 3, false);
+        let (mut failed, mut drifted) = (Vec::new(), false);
         let mut written = Vec::with_capacity(results.len());
         for (ordinal, (plural, result)) in results.iter().enumerate() {
             match result {
                 Ok(object) => {
-                    class = class.min(order::class(&Gvk::of(object)));
                     self.looked_for(entry.as_ref(), &self.named(key, ordinal, object), object);
                     written.push(body::written(object));
                     if current {
@@ -208,7 +207,12 @@ impl Engine {
         });
     }
 
-    fn removal_ended(&mut self, key: &str, latency: Duration, removal: Removal) -> Result<(), LedgerError> {
+    fn removal_ended(
+        &mut self,
+        (key, class): (&str, u8),
+        latency: Duration,
+        removal: Removal,
+    ) -> Result<(), LedgerError> {
         let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
         self.limit.ended(latency, throttled);
         let paused = self.paused(true, throttled, &removal.failure);
@@ -252,12 +256,17 @@ impl Engine {
         if removal.done {
             due = due.min(open.unwrap_or(due));
         }
-        self.workqueue.again(key, removal_class(3), paused.max(due));
+        self.workqueue.again(key, removal_class(class), paused.max(due));
         Ok(())
     }
 
     /// What bodies before the one of `hash` named was to go from the member.
-    fn former_ended(&mut self, key: &str, hash: &bytes::Bytes, removal: Removal) -> Result<(), LedgerError> {
+    fn former_ended(
+        &mut self,
+        (key, class): (&str, u8),
+        hash: &bytes::Bytes,
+        removal: Removal,
+    ) -> Result<(), LedgerError> {
         if !removal.uids.is_empty() {
             tracing::info!(work = key, uids = ?removal.uids, "what a newer body does not name any more is taken away");
         }
@@ -274,7 +283,7 @@ impl Engine {
             tracing::warn!(work = key, %failure, untold, "removing what a newer body does not name any more");
         }
         let due = self.now() + self.removals.failed(key);
-        self.workqueue.again(key, removal_class(3), paused.max(due));
+        self.workqueue.again(key, removal_class(class), paused.max(due));
         Ok(())
     }
 

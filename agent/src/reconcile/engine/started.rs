@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{Ending, Engine, Finished, quarantine, task};
 use crate::ledger::{Entry, LedgerError};
 use crate::member::ObjectId;
-use crate::reconcile::manifests;
+use crate::reconcile::{manifests, order};
 use crate::session::Phase;
 
 /// What becomes of a Work whose turn it is.
@@ -73,7 +73,7 @@ impl Engine {
 
     fn start(&mut self, key: String, entry: Entry) {
         self.targets.of_work(&key).iter().for_each(|id| self.observed.begins(id));
-        let named = self.named_of(&entry);
+        let (named, class) = self.named_of(&entry);
         let member = self.parts.member.clone();
         let interpreter = self.interpreter.clone();
         let (cluster, own) = (self.parts.cluster.clone(), self.parts.own.clone());
@@ -89,13 +89,14 @@ impl Engine {
                 &named,
             ));
             let kind = work.catch_unwind().await.unwrap_or(Ending::Panicked);
-            Finished { key, hash, latency: began.elapsed(), kind }
+            Finished { key, hash, class, latency: began.elapsed(), kind }
         });
     }
 
-    /// Of what a Work names or lets go of, what Works name now.
-    fn named_of(&self, entry: &Entry) -> Vec<(ObjectId, String)> {
+    /// Of what a Work names or lets go of, what Works name now; and the Work's class.
+    fn named_of(&self, entry: &Entry) -> (Vec<(ObjectId, String)>, u8) {
         let manifests = manifests::manifests(&entry.body).unwrap_or_default();
-        self.targets.naming(manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned()))
+        let of = manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned());
+        (self.targets.naming(of), order::of_manifests(&manifests))
     }
 }

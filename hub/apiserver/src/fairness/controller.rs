@@ -94,7 +94,7 @@ async fn ensure(
     owner: Owner,
 ) -> Result<(), Status> {
     let name = meta::name(&wanted).to_owned();
-    let Ok(live) = registry.get(definition, "", &name) else {
+    let Some(live) = registry.find(definition, "", &name)? else {
         return match registry.create(definition, "", wanted, &options(MANAGER, "")).await {
             Err(status) if status.reason == "AlreadyExists" => Ok(()),
             other => other.map(drop),

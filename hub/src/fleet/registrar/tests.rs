@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use karmada_certs::{ClientKey, JoinToken};
 use karmada_core::cluster::Contact;
 use karmada_registry::{AdmissionRequest, Served, admission::Admission};
+use karmada_store::{Expect, Store};
 use tokio_util::sync::DropGuard;
 
 use super::*;
@@ -28,19 +29,24 @@ impl ContactSource for Nobody {
     }
 }
 
-/// Refuses writes of one resource, while it is told to.
+/// Refuses writes of one resource, while it is told to: as a full disk, or for ever.
 #[derive(Clone, Default)]
-struct Refusing(Arc<AtomicBool>, &'static str);
+struct Refusing(Arc<AtomicBool>, &'static str, Arc<AtomicBool>);
 
 impl Admission for Refusing {
     fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let refuses = self.0.load(Ordering::SeqCst) && *request.definition.plural == *self.1;
-        if refuses { Err(Status::unavailable("the disk is full")) } else { Ok(()) }
+        match (refuses, self.2.load(Ordering::SeqCst)) {
+            (false, _) => Ok(()),
+            (true, false) => Err(Status::unavailable("the disk is full")),
+            (true, true) => Err(Status::forbidden(request.definition, "", "no clusters on Sundays")),
+        }
     }
 }
 
 struct Rig {
     registry: Arc<Registry>,
+    store: Arc<dyn Store>,
     registrar: HubRegistrar,
     clusters: Refusing,
     namespaces: Refusing,
@@ -52,9 +58,9 @@ impl Rig {
     async fn start() -> Rig {
         let now = Timestamp::now();
         let (clusters, namespaces) =
-            (Refusing(Arc::default(), "clusters"), Refusing(Arc::default(), "namespaces"));
+            (Refusing(Arc::default(), "clusters", Arc::default()), Refusing(Arc::default(), "namespaces", Arc::default()));
         let gates: Vec<Box<dyn Admission>> = vec![Box::new(clusters.clone()), Box::new(namespaces.clone())];
-        let RegistryInMemory { registry, stop, .. } =
+        let RegistryInMemory { registry, store, stop, .. } =
             RegistryInMemory::start(gates, Arc::new(move || now)).await;
         let registry = Arc::new(registry);
         let folder = tempfile::tempdir().unwrap();
@@ -62,7 +68,7 @@ impl Rig {
         let registrar =
             HubRegistrar::new(registry.clone(), data, vec!["hub:5443".to_owned()], Arc::new(Nobody));
         let rig =
-            Rig { registry, registrar, clusters, namespaces, _folder: folder, _stop: stop.drop_guard() };
+            Rig { registry, store, registrar, clusters, namespaces, _folder: folder, _stop: stop.drop_guard() };
         rig.make_token().await;
         rig
     }
@@ -131,7 +137,7 @@ async fn a_name_is_granted_once_and_to_its_key_as_often_as_it_asks() {
     }
     assert_eq!((&*rig.uses_left(), rig.has_namespace("one")), ("2", true), "one Cluster, one use");
     assert!(matches!(rig.join("one", "u1", &key()).await, Ok(JoinOutcome::Pending(_))), "a second key waits");
-    assert_eq!(keys::requests(&rig.registrar.cluster("one").unwrap().value()).len(), 1);
+    assert_eq!(keys::requests(&rig.registrar.cluster("one").unwrap().unwrap().value()).len(), 1);
 }
 
 #[tokio::test]
@@ -152,12 +158,51 @@ async fn what_was_not_made_costs_no_use_and_is_made_at_the_next_try() {
     let holder = key();
     rig.clusters.0.store(true, Ordering::SeqCst);
     assert!(rig.join("one", "u1", &holder).await.is_err());
-    assert_eq!((&*rig.uses_left(), rig.registrar.cluster("one").is_none()), ("3", true));
+    assert_eq!((&*rig.uses_left(), rig.registrar.cluster("one").unwrap().is_none()), ("3", true));
     rig.clusters.0.store(false, Ordering::SeqCst);
     // Its namespace is the cluster controller's to make, too.
     rig.namespaces.0.store(true, Ordering::SeqCst);
     assert!(matches!(rig.join("one", "u1", &holder).await, Ok(JoinOutcome::Granted(_))));
     assert_eq!((&*rig.uses_left(), rig.has_namespace("one")), ("2", false));
+}
+
+#[tokio::test]
+async fn what_the_hub_will_never_take_is_refused_and_not_put_off() {
+    let rig = Rig::start().await;
+    rig.clusters.0.store(true, Ordering::SeqCst);
+    rig.clusters.2.store(true, Ordering::SeqCst);
+    match rig.join("one", "u1", &key()).await {
+        Ok(JoinOutcome::Refused(refused)) => {
+            assert_eq!(refused.code, JoinRefusalCode::Permission);
+            assert!(refused.message.contains("no clusters on Sundays"), "{}", refused.message);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(rig.uses_left(), "3", "it costs no use");
+}
+
+/// An object that was encrypted with a key that the hub has no more is there, and nobody knows what it says.
+#[tokio::test]
+async fn a_cluster_that_cannot_be_read_is_not_one_that_is_gone() {
+    let rig = Rig::start().await;
+    let holder = key();
+    let Ok(JoinOutcome::Granted(grant)) = rig.join("one", "u1", &holder).await else { panic!("not granted") };
+    let peer = PeerIdentity::from_pem(&grant.certificate).unwrap();
+    assert_eq!(rig.registrar.authorize_session(&peer).await, Ok("one".to_owned()));
+
+    let path = "/registry/cluster.karmada.io/clusters/one";
+    let stored = rig.store.get(path).await.unwrap().unwrap();
+    rig.store.delete(path, stored.mod_revision).await.unwrap();
+    let written = rig.store.put(path, "k8s:enc:aescbc:v1:key1:x".into(), Expect::Absent).await.unwrap();
+    rig.registry.cache().wait_for(written).await;
+
+    let refused = rig.registrar.authorize_session(&peer).await.unwrap_err();
+    assert!(matches!(refused, SessionRefusal::Unavailable(_)), "{refused:?}");
+    for key in [&holder, &key()] {
+        let refused = rig.join("one", "u1", key).await.unwrap_err();
+        assert!(refused.retriable && refused.message.contains("encrypted"), "{refused:?}");
+    }
+    assert_eq!(rig.uses_left(), "2", "no more than the first one costs a use");
 }
 
 /// What a join reads does not grow with the fleet, nor with what agents report.
