@@ -187,7 +187,7 @@ fn frames(data: &[u8]) {
         timeline: 1,
         resumed: (flags & 1 == 1).then_some(5),
         of_our_history: flags & 2 == 2,
-        holds_deletes: None,
+        restore_hold: None,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
         trust_revision: 1,

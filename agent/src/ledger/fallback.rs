@@ -65,8 +65,12 @@ impl Store {
                 match Connection::open(directory.join("ledger.sqlite"))
                     .and_then(|file| schema::salvage(&file, &memory))
                 {
-                    Ok(works) => tracing::warn!(works, "the ledger is damaged: so many Works could be read in it"),
-                    Err(failed) => tracing::error!(%failed, "the ledger is damaged, and not all that could be read was kept"),
+                    Ok(works) => {
+                        tracing::warn!(works, "the ledger is damaged: so many Works could be read in it")
+                    }
+                    Err(failed) => {
+                        tracing::error!(%failed, "the ledger is damaged, and not all that could be read was kept")
+                    }
                 }
                 let mut store = Self { connection: memory, file: None, durable: false };
                 health = store.begin_anew(directory, &error);

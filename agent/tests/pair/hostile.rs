@@ -118,7 +118,7 @@ proptest! {
             timeline: 1,
             resumed: resumed.then_some(1),
             of_our_history: resumed,
-            holds_deletes: None,
+            restore_hold: None,
             retry_hint: Duration::ZERO,
             hub_clock_ms: 0,
         };

@@ -10,8 +10,8 @@ use karmada_agent::session::{self as agent, Phase};
 use karmada_certs::Authority;
 use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
-use karmada_gateway::ports::{Batch, Former, HeldDeletes, Position, Work, WorkEvent, WorkReport};
-use karmada_gateway::session::{self as gateway, Holding, Opening};
+use karmada_gateway::ports::{Batch, Former, Position, RestoreHold, Work, WorkEvent, WorkReport};
+use karmada_gateway::session::{self as gateway, Opening, SessionHold};
 use karmada_gateway::session::{Effect, SessionOrder};
 use karmada_gateway::session_admission;
 use karmada_proto::body::Assembly;
@@ -62,7 +62,7 @@ pub(crate) struct Hub {
 /// What the hub keeps of the deletes that it holds from the site.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
-    pub(crate) since: Option<HeldDeletes>,
+    pub(crate) since: Option<RestoreHold>,
     /// A person was told of some.
     pub(crate) is_told: bool,
     pub(crate) is_confirmed: bool,
@@ -151,18 +151,18 @@ impl Hub {
     }
 
     /// What is held from a site that says `hello`, and whether that is for lives of the hub for which nothing was held yet.
-    fn holding(&mut self, hello: &Hello) -> (bool, Option<Holding>) {
+    fn holding(&mut self, hello: &Hello) -> (bool, Option<SessionHold>) {
         let now = Batch { epoch: self.epoch, revision: self.revision, timeline: self.timeline() };
         let others = self.other_lives(hello);
         let held = self.hold.since.as_ref();
         let waits = held.is_some() && !self.hold.is_confirmed;
         let anew = session_admission::saw_another_life(hello, self.epoch, &others, held, waits);
         if self.holds && anew {
-            self.hold = Hold { since: Some(HeldDeletes { batch: now, lives: others }), ..Hold::default() };
+            self.hold = Hold { since: Some(RestoreHold { batch: now, lives: others }), ..Hold::default() };
         }
-        let passed = if self.hold.is_confirmed { Holding::ALL } else { 0 };
+        let passed = if self.hold.is_confirmed { SessionHold::ALL } else { 0 };
         let held = self.hold.since.as_ref().map(|held| held.batch);
-        (anew, held.map(|held| Holding { held, start: now.timeline, passed }))
+        (anew, held.map(|held| SessionHold { held, start: now.timeline, passed }))
     }
 
     /// What the site was told that is none of this hub's past.
@@ -337,7 +337,7 @@ pub(crate) fn hub_end(hub: &mut Hub, hello: Hello, now: Duration) -> HubEnd {
         timeline: hub.timeline(),
         resumed: resume.filter(|_| !full),
         of_our_history: resume.is_some(),
-        holds_deletes: holding,
+        restore_hold: holding,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
     };

@@ -255,10 +255,10 @@ impl SessionStore for Fake {
         state.epoch = state.epoch.max(seen + 1);
         Ok(state.epoch)
     }
-    async fn hold_deletes(&self, _: &str, _: &HeldDeletes) -> Result<(), PortError> {
+    async fn set_restore_hold(&self, _: &str, _: &RestoreHold) -> Result<(), PortError> {
         Ok(())
     }
-    async fn holds_deletes(&self, _: &str) -> Result<Option<HeldDeletes>, PortError> {
+    async fn restore_hold(&self, _: &str) -> Result<Option<RestoreHold>, PortError> {
         Ok(None)
     }
     fn seal(&self, epoch: u64) -> Bytes {
@@ -267,7 +267,7 @@ impl SessionStore for Fake {
     fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
         self.ca.seal_keys().verify(epoch, seal)
     }
-    async fn hold_ends(&self, _: &str, _: Batch) -> Result<(), PortError> {
+    async fn end_restore_hold(&self, _: &str, _: Batch) -> Result<(), PortError> {
         Ok(())
     }
     fn in_our_past(&self, timeline: u64, cursor: u64) -> bool {

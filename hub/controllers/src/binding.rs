@@ -23,8 +23,8 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use crate::removal_limit::{Removal, RemovalLimit};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::safe_deletes::{Removal, SafeDeletes};
 use crate::typed::Transition;
 use crate::works_index::binding_id;
 
@@ -49,10 +49,10 @@ pub struct Binding {
 /// The bindings whose Works wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
 fn waiting_for_confirmation(
     bindings: &BindingsIndex,
-    safe_deletes: &SafeDeletes,
+    removal_limit: &RemovalLimit,
     transition: &Transition<Cluster>,
 ) -> Vec<Key> {
-    safe_deletes.to_judge_again(transition).iter().filter_map(|work| bindings.of_work(work)).collect()
+    removal_limit.to_judge_again(transition).iter().filter_map(|work| bindings.of_work(work)).collect()
 }
 
 /// Whether it is decided of a Work that nobody wants whether it goes.
@@ -97,15 +97,15 @@ impl Binding {
             let comes = transition.before.is_none() && transition.now.is_some();
             if comes { bindings.naming(&transition.key.name) } else { Vec::new() }
         }));
-        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
+        let (bindings, removal_limit) = (shared.bindings.clone(), shared.removal_limit.clone());
         sources.push(
             shared
                 .clusters
-                .wakes(move |transition| waiting_for_confirmation(&bindings, &safe_deletes, transition)),
+                .wakes(move |transition| waiting_for_confirmation(&bindings, &removal_limit, transition)),
         );
-        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
-        sources.push(shared.safe_deletes.policies.wakes(move |_| {
-            safe_deletes.all_marked().iter().filter_map(|work| bindings.of_work(work)).collect()
+        let (bindings, removal_limit) = (shared.bindings.clone(), shared.removal_limit.clone());
+        sources.push(shared.removal_limit.policies.wakes(move |_| {
+            removal_limit.all_marked().iter().filter_map(|work| bindings.of_work(work)).collect()
         }));
         sources
     }
@@ -144,7 +144,7 @@ impl Binding {
                 }
                 false => {
                     let (of, beside) = (&binding.spec.resource, self.staying_beside(work));
-                    self.shared.safe_deletes.judge(work, of, beside).await?
+                    self.shared.removal_limit.judge(work, of, beside).await?
                 }
             };
             match removal {
@@ -189,7 +189,7 @@ impl Binding {
     /// Writes a Work with or without a mark, and has it known at once.
     async fn rewrite(&self, work: Value) -> Result<(), Error> {
         let written = self.shared.api.update(&kinds::works(&*self.shared.api)?, work).await?;
-        self.shared.safe_deletes.observe(&Change::Applied(written));
+        self.shared.removal_limit.observe(&Change::Applied(written));
         Ok(())
     }
 

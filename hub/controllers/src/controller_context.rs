@@ -35,8 +35,8 @@ use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use crate::removal_limit::RemovalLimit;
 use crate::runner::{Clock, Error, Source};
-use crate::safe_deletes::SafeDeletes;
 use crate::typed::Typed;
 use crate::works_index::WorksIndex;
 
@@ -101,7 +101,7 @@ pub struct ControllerContext {
     /// Every Remedy.
     pub remedies: Arc<Typed<Remedy>>,
     /// What changes of placement take from sites, and the LinkPolicies that bound it.
-    pub safe_deletes: Arc<SafeDeletes>,
+    pub removal_limit: Arc<RemovalLimit>,
     /// Names of namespaces that templates are in.
     pub namespaces: Arc<Names>,
     /// How the controllers' work fares.
@@ -127,7 +127,7 @@ impl ControllerContext {
         let share = move |cluster: &mut Cluster| enablements.share(&mut cluster.status.api_enablements);
         let clusters = Arc::new(Typed::compacted(share));
         Arc::new(ControllerContext {
-            safe_deletes: SafeDeletes::new(api.clone(), clusters.clone(), clock.clone()),
+            removal_limit: RemovalLimit::new(api.clone(), clusters.clone(), clock.clone()),
             api,
             interpreter: customized.interpreter(),
             customized,
@@ -173,13 +173,14 @@ impl ControllerContext {
         let (quotas, quota_works) = (self.quotas.clone(), self.quota_works.clone());
         let (services, service_works) = (self.multi_cluster_services.clone(), self.service_works.clone());
         let export_works = self.export_works.clone();
-        let (safe_deletes, link_policies) = (self.safe_deletes.clone(), self.safe_deletes.policies.clone());
+        let (removal_limit, link_policies) =
+            (self.removal_limit.clone(), self.removal_limit.policies.clone());
         let observe = move |change: &Change| {
             works.observe(change);
             quota_works.observe(change);
             service_works.observe(change);
             export_works.observe(change);
-            safe_deletes.observe(change);
+            removal_limit.observe(change);
         };
         feed(kinds::link_policies(api)?, Box::new(move |change| link_policies.observe(change)));
         feed(kinds::works(api)?, Box::new(observe));
@@ -312,7 +313,9 @@ impl ControllerContext {
                 Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
                 // Other than the API's, it is that both names of this one are others'.
-                Err(error @ (Error::Api(ApiError::Invalid(_) | ApiError::Forbidden { .. }) | Error::Other(_))) => {
+                Err(
+                    error @ (Error::Api(ApiError::Invalid(_) | ApiError::Forbidden { .. }) | Error::Other(_)),
+                ) => {
                     refused = refused.or(Some(error));
                 }
                 Err(error) => return Err(error),

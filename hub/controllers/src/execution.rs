@@ -45,13 +45,13 @@ impl Execution {
         let left_over = |works: Vec<Arc<Object>>, bindings: &BindingsIndex| -> Vec<Key> {
             works.iter().filter(|work| bindings.is_left_over(work)).map(|work| work.key.clone()).collect()
         };
-        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
+        let (bindings, removal_limit) = (shared.bindings.clone(), shared.removal_limit.clone());
         let words = shared
             .clusters
-            .wakes(move |transition| left_over(safe_deletes.to_judge_again(transition), &bindings));
-        let (bindings, safe_deletes) = (shared.bindings.clone(), shared.safe_deletes.clone());
+            .wakes(move |transition| left_over(removal_limit.to_judge_again(transition), &bindings));
+        let (bindings, removal_limit) = (shared.bindings.clone(), shared.removal_limit.clone());
         let policies =
-            shared.safe_deletes.policies.wakes(move |_| left_over(safe_deletes.all_marked(), &bindings));
+            shared.removal_limit.policies.wakes(move |_| left_over(removal_limit.all_marked(), &bindings));
         vec![works, clusters, words, policies]
     }
 
@@ -78,7 +78,7 @@ impl Execution {
     async fn ends_left_over(&self, work: &Object) -> Result<bool, Error> {
         let marked = !work.deleting && work.labels.contains_key(REMOVAL_HELD);
         let waits = marked && self.shared.bindings.is_left_over(work);
-        if !waits || !self.shared.safe_deletes.is_let_go(work).await? {
+        if !waits || !self.shared.removal_limit.is_let_go(work).await? {
             return Ok(false);
         }
         self.shared.remove_work(work).await.map(|()| true)

@@ -41,9 +41,9 @@ pub mod pod_metrics;
 pub mod policy;
 pub mod propagation;
 pub mod remedy;
+mod removal_limit;
 #[cfg(test)]
 mod rig;
-mod safe_deletes;
 pub mod scheduler;
 pub mod service_export;
 pub mod service_import;

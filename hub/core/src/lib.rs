@@ -49,7 +49,7 @@ pub mod quota;
 pub mod rebalancer;
 pub mod registration;
 pub mod remedy;
-pub mod safe_deletes;
+pub mod removal_limit;
 pub mod scheduler;
 pub mod service_export;
 pub mod service_import;

@@ -19,8 +19,8 @@ use karmada_proto::{frame, quoted};
 
 use crate::cloned_identity;
 use crate::gateway::Gateway;
-use crate::ports::{Batch, ClusterIncarnation, CursorOrigin, HeldDeletes, Occurrence, PortError, Position};
-use crate::session::{Holding, Opening, Session};
+use crate::ports::{Batch, ClusterIncarnation, CursorOrigin, Occurrence, PortError, Position, RestoreHold};
+use crate::session::{Opening, Session, SessionHold};
 use crate::session_admission::{self, close};
 use crate::session_handle::SessionHandle;
 use crate::shared_fleet::Way;
@@ -116,9 +116,9 @@ where
     let epoch = position.epoch;
     let busy = |error: PortError| session_admission::busy(error.message);
     let at = Batch { epoch, revision: position.revision, timeline: position.timeline };
-    let holds_deletes = holds_deletes(gateway, whose, &hello, at).await.map_err(busy)?;
+    let restore_hold = restore_hold(gateway, whose, &hello, at).await.map_err(busy)?;
     // A cursor says nothing of what was withheld before it.
-    let resume = resume.filter(|_| holds_deletes.is_none());
+    let resume = resume.filter(|_| restore_hold.is_none());
     let feed = gateway.ports.works.watch(&cluster, resume).await.map_err(busy)?;
     let session_seq = gateway.ports.sessions.next_session(&cluster).await.map_err(busy)?;
     // What was decided before all that was waited for may hold no more: asked again, before another session is replaced.
@@ -135,7 +135,7 @@ where
         timeline: gateway.ports.sessions.told_as(position.timeline, whose),
         resumed: resume.filter(|_| !feed.full_listing),
         of_our_history: resume.is_some(),
-        holds_deletes,
+        restore_hold,
         retry_hint: session_admission::retry_hint(gateway.fleet.sessions(), gateway.options.accept_rate),
         hub_clock_ms,
         trust_revision: gateway.ports.registrar.trust_revision(),
@@ -225,15 +225,15 @@ where
 /// Which deletes that are listed to this agent wait for a person: since its site saw a life of the hub that was taken back, and until
 /// somebody says otherwise. A word for an earlier life is none for this one, though its epoch and revision were reached again. As long as
 /// the site does not have all of it, this says so, also where nothing waits for a word any more.
-async fn holds_deletes(
+async fn restore_hold(
     gateway: &Gateway,
     whose: ClusterIncarnation<'_>,
     hello: &Hello,
     now: Batch,
-) -> Result<Option<Holding>, PortError> {
+) -> Result<Option<SessionHold>, PortError> {
     let (sessions, statuses) = (&gateway.ports.sessions, &gateway.ports.statuses);
     let cluster = whose.cluster;
-    let stands = sessions.holds_deletes(cluster).await?;
+    let stands = sessions.restore_hold(cluster).await?;
     let batch = stands.as_ref().map(|held| held.batch);
     // A word for an epoch that is still to come is none.
     let counts = |word: &Batch| word.epoch <= now.epoch && word.is_of_this_history(&**sessions, batch);
@@ -242,15 +242,15 @@ async fn holds_deletes(
     let waits = batch.is_some_and(|held| is_open(&held) && held.epoch == now.epoch);
     let others = other_lives(gateway, whose, hello);
     let held = if session_admission::saw_another_life(hello, now.epoch, &others, stands.as_ref(), waits) {
-        sessions.hold_deletes(cluster, &HeldDeletes { batch: now, lives: others }).await?;
+        sessions.set_restore_hold(cluster, &RestoreHold { batch: now, lives: others }).await?;
         Some(now)
     } else {
         batch
     };
     let passed = confirmed.filter(|confirmed| confirmed.epoch == now.epoch).map_or(0, |batch| batch.revision);
     Ok(held.map(|held| {
-        let passed = if is_open(&held) { passed } else { Holding::ALL };
-        Holding { held, start: now.timeline, passed }
+        let passed = if is_open(&held) { passed } else { SessionHold::ALL };
+        SessionHold { held, start: now.timeline, passed }
     }))
 }
 

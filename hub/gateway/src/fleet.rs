@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::reported::Reported;
 pub use self::reported::{AGAIN, StatusVerdict};
 use self::resource_models::ToldResourceModels;
-pub use self::view::{ClusterLink, Heard, Hold, LinkState, Progress, SessionView};
+pub use self::view::{ClusterLink, Heard, HoldView, LinkState, Progress, SessionView};
 use crate::ports::Batch;
 use crate::sources::Moment;
 
@@ -93,7 +93,7 @@ struct Link<D> {
     late: Option<Timestamp>,
     joined: Option<Timestamp>,
     certificate_ends: Option<Timestamp>,
-    hold: Option<Hold>,
+    hold: Option<HoldView>,
     reported: Option<Reported>,
     grades: Option<ToldResourceModels>,
     looks: WorkProgressCache,
@@ -296,7 +296,7 @@ impl<D: Clone> Fleet<D> {
     }
 
     /// Deletes wait for a person's word.
-    pub fn held(&mut self, cluster: &str, hold: Hold) -> Vec<Wake> {
+    pub fn held(&mut self, cluster: &str, hold: HoldView) -> Vec<Wake> {
         let Some(link) = self.links.get_mut(cluster) else { return Vec::new() };
         if link.hold.replace(hold) == Some(hold) { Vec::new() } else { vec![Wake::Link] }
     }

@@ -91,7 +91,7 @@ pub struct Inbox {
     removals: BTreeMap<(String, String), Vec<String>>,
     cluster: Option<Packed>,
     orphans: Option<Vec<String>>,
-    hold_ends: Option<Batch>,
+    end_restore_hold: Option<Batch>,
     notices: VecDeque<WorkNotice>,
     under_way: BTreeSet<String>,
 }
@@ -115,7 +115,7 @@ impl Inbox {
                 held.extend(keys);
                 held.truncate(ORPHANS);
             }
-            Report::HoldEnds(held) => self.hold_ends = Some(held),
+            Report::HoldEnds(held) => self.end_restore_hold = Some(held),
             Report::Notice(notice) => {
                 if self.notices.len() == NOTICES {
                     self.notices.pop_front();
@@ -140,7 +140,7 @@ impl Inbox {
         } else if free(" orphans") && self.orphans.is_some() {
             self.orphans.take().map(Report::Orphans)
         } else if free(" hold") {
-            self.hold_ends.take().map(Report::HoldEnds)
+            self.end_restore_hold.take().map(Report::HoldEnds)
         } else {
             None
         }?;
@@ -168,7 +168,7 @@ impl Inbox {
                 self.orphans.get_or_insert(keys);
             }
             Report::HoldEnds(held) => {
-                self.hold_ends.get_or_insert(held);
+                self.end_restore_hold.get_or_insert(held);
             }
             Report::Notice(notice) => {
                 if self.notices.len() < NOTICES {
@@ -189,7 +189,7 @@ impl Inbox {
             + self.removals.len()
             + usize::from(self.cluster.is_some())
             + usize::from(self.orphans.is_some())
-            + usize::from(self.hold_ends.is_some())
+            + usize::from(self.end_restore_hold.is_some())
             + self.notices.len()
     }
 }

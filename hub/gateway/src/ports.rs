@@ -15,7 +15,7 @@ pub use self::registrar::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, Registrar, SessionRefusal,
 };
 pub use self::reports::{Applied, StatusSink, WorkNotice, WorkReport};
-pub use self::sessions::{Batch, ClusterIncarnation, CursorOrigin, HeldDeletes, Position, SessionStore};
+pub use self::sessions::{Batch, ClusterIncarnation, CursorOrigin, Position, RestoreHold, SessionStore};
 pub use self::works::{Body, Former, Json, Work, WorkEvent, WorkFeed, WorkSource};
 
 /// Everything the gateway is given.

@@ -12,11 +12,11 @@ mod digests;
 mod dispatch;
 mod documents;
 mod frames;
-mod held_deletes;
 mod liveness;
 mod opening;
 mod orders;
 mod packing;
+mod restore_hold;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ use self::digests::Digests;
 use self::dispatch::Dispatch;
 pub use self::documents::Document;
 use self::documents::Documents;
-pub use self::held_deletes::Holding;
 use self::liveness::{Liveness, Silence};
 pub use self::opening::Opening;
 pub use self::orders::SessionOrder;
+pub use self::restore_hold::SessionHold;
 use crate::encodings::Encodings;
 use crate::fleet::Progress;
 use crate::inbox::{Inbox, Report};
@@ -114,7 +114,7 @@ impl Session {
         let is_asked = hello.features.iter().any(|feature| feature == ASK);
         let mut session = Self {
             epoch: opening.epoch,
-            dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.holds_deletes),
+            dispatch: Dispatch::new(opening.epoch, hello, opening.resumed, opening.restore_hold),
             out: [hub_frame::Body::Welcome(welcome)].into(),
             effects: [Effect::Stands(false)].into(),
             send_credit,

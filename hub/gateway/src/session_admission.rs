@@ -5,7 +5,7 @@ use std::time::Duration;
 use karmada_proto::PROTOCOL;
 use karmada_proto::v1::{Close, CloseCode, Hello, RetryClass, Seen};
 
-use crate::ports::{HeldDeletes, JoinRefusal, JoinRefusalCode, Position, SessionRefusal};
+use crate::ports::{JoinRefusal, JoinRefusalCode, Position, RestoreHold, SessionRefusal};
 
 /// Who is refused asks again this seldom: a person must look.
 const REFUSED_PAUSE: Duration = Duration::from_secs(300);
@@ -71,7 +71,7 @@ pub fn saw_another_life(
     hello: &Hello,
     epoch: u64,
     others: &[Seen],
-    held: Option<&HeldDeletes>,
+    held: Option<&RestoreHold>,
     waits: bool,
 ) -> bool {
     let is_accounted_for = |life: &Seen| held.is_some_and(|held| held.accounts_for(life));

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::fleet::{
-    ClusterLink, Entry, Fleet, Heard, Hold, Newcomer, Progress, StatusVerdict, Wake, WorkProgressCache,
+    ClusterLink, Entry, Fleet, Heard, HoldView, Newcomer, Progress, StatusVerdict, Wake, WorkProgressCache,
 };
 use crate::ports::Batch;
 use crate::session::SessionOrder;
@@ -149,7 +149,7 @@ impl SharedFleet {
         self.fleet.lock().dead(self.sources.elapsed(), grace)
     }
 
-    pub(crate) fn held(&self, cluster: &str, hold: Hold) {
+    pub(crate) fn held(&self, cluster: &str, hold: HoldView) {
         let wakes = self.fleet.lock().held(cluster, hold);
         self.call(cluster, wakes);
     }

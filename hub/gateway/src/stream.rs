@@ -24,7 +24,7 @@ use tokio::time::{Sleep, sleep_until};
 
 use self::renewal::renew;
 use self::report_writes::{weight, write};
-use crate::fleet::{Hold, Progress};
+use crate::fleet::{HoldView, Progress};
 use crate::gateway::Gateway;
 use crate::inbox::Report;
 use crate::ports::{PortError, WorkEvent, WorkFeed};
@@ -314,7 +314,7 @@ where
             Effect::Stands(is_late) => self.gateway.fleet.stands(&self.handle, is_late),
             Effect::Persisted(revision) => self.gateway.ports.statuses.persisted(cluster, revision),
             Effect::DeletesHeld(batch, count) => {
-                self.gateway.fleet.held(cluster, Hold { batch, deletes: count });
+                self.gateway.fleet.held(cluster, HoldView { batch, deletes: count });
                 self.gateway.ports.statuses.deletes_held(cluster, batch, count);
             }
             Effect::Refused(what) => tracing::warn!(cluster, what, "a report was refused"),

@@ -206,7 +206,7 @@ fn connected(link: &ClusterLink) -> (&'static str, (&'static str, String)) {
 #[cfg(test)]
 mod tests {
     use super::super::pending::WaitingDeletes;
-    use karmada_gateway::fleet::{Hold, Progress};
+    use karmada_gateway::fleet::{HoldView, Progress};
     use karmada_gateway::ports::Batch;
 
     use super::*;
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_live_link_tells_all_that_is_known() {
-        let hold = Some(Hold { batch: Batch { epoch: 4, revision: 9, timeline: 1 }, deletes: 30 });
+        let hold = Some(HoldView { batch: Batch { epoch: 4, revision: 9, timeline: 1 }, deletes: 30 });
         let pending = Pending {
             count: 2,
             oldest: Some(("web".into(), at(90))),

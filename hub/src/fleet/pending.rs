@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::{conditions, labels};
-use karmada_core::safe_deletes::{mark, moment_of};
+use karmada_core::removal_limit::{mark, moment_of};
 use karmada_definitions::resource::StorageId;
 use karmada_gateway::SharedFleet;
 use karmada_gateway::fleet::{WorkProgress, WorkProgressCache};

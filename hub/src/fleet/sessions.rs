@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_certs::Pin;
 use karmada_gateway::ports::{
-    Batch, ClusterIncarnation, CursorOrigin, HeldDeletes, PortError, Position, SessionStore,
+    Batch, ClusterIncarnation, CursorOrigin, PortError, Position, RestoreHold, SessionStore,
 };
 use karmada_proto::body;
 use karmada_store::{Expect, Store, StoreError};
@@ -146,7 +146,7 @@ fn who_was_told(
 }
 
 /// What is held from a cluster, as it is stored; `None` where that cannot be read.
-fn held_in(stored: &[u8]) -> Option<HeldDeletes> {
+fn held_in(stored: &[u8]) -> Option<RestoreHold> {
     std::str::from_utf8(stored).ok()?.parse().ok()
 }
 
@@ -169,7 +169,7 @@ impl SessionStore for StoredSessions {
         self.store.raise_epoch(seen).await.map_err(|error| later(&error))
     }
 
-    async fn hold_deletes(&self, cluster: &str, held: &HeldDeletes) -> Result<(), PortError> {
+    async fn set_restore_hold(&self, cluster: &str, held: &RestoreHold) -> Result<(), PortError> {
         let (key, value) = (format!("{HELD}{cluster}"), Bytes::from(held.to_string()));
         let held = self.store.get(&key).await.map_err(|error| later(&error))?;
         if held.as_ref().is_some_and(|kv| kv.value == value) {
@@ -179,7 +179,7 @@ impl SessionStore for StoredSessions {
         self.store.put(&key, value, expect).await.map(drop).map_err(|error| later(&error))
     }
 
-    async fn holds_deletes(&self, cluster: &str) -> Result<Option<HeldDeletes>, PortError> {
+    async fn restore_hold(&self, cluster: &str) -> Result<Option<RestoreHold>, PortError> {
         let held = self.store.get(&format!("{HELD}{cluster}")).await.map_err(|error| later(&error))?;
         let Some(kv) = held else { return Ok(None) };
         if let Some(held) = held_in(&kv.value) {
@@ -187,12 +187,12 @@ impl SessionStore for StoredSessions {
         }
         // Since when is not known any more, but that a person has not been asked is: from here on, then.
         let Position { epoch, revision, timeline } = self.position().await?;
-        let anew = HeldDeletes { batch: Batch { epoch, revision, timeline }, lives: Vec::new() };
+        let anew = RestoreHold { batch: Batch { epoch, revision, timeline }, lives: Vec::new() };
         tracing::error!(
             cluster,
             "what is stored of the deletes held back from the cluster cannot be read: they are held anew"
         );
-        self.hold_deletes(cluster, &anew).await?;
+        self.set_restore_hold(cluster, &anew).await?;
         Ok(Some(anew))
     }
 
@@ -228,7 +228,7 @@ impl SessionStore for StoredSessions {
         who_was_told(&self.starts, self.store.revision(), whose, (timeline, cursor))
     }
 
-    async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError> {
+    async fn end_restore_hold(&self, cluster: &str, held: Batch) -> Result<(), PortError> {
         let key = format!("{HELD}{cluster}");
         let Some(now) = self.store.get(&key).await.map_err(|error| later(&error))? else { return Ok(()) };
         if held_in(&now.value).is_none_or(|stands| stands.batch != held) {
@@ -349,28 +349,28 @@ mod tests {
             last = next;
         }
         let batch = Batch { epoch: 4, revision: 1, timeline: 1 };
-        let held = HeldDeletes { batch, lives: vec![Seen { timeline: 9, revision: 5 }] };
-        sessions.hold_deletes("north", &held).await.unwrap();
-        sessions.hold_ends("north", Batch { revision: 2, ..batch }).await.unwrap();
-        assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(held.clone()), "another one ends");
-        sessions.hold_ends("north", batch).await.unwrap();
-        sessions.hold_ends("north", batch).await.unwrap();
-        assert_eq!(sessions.holds_deletes("north").await.unwrap(), None);
-        sessions.hold_deletes("north", &held).await.unwrap();
+        let held = RestoreHold { batch, lives: vec![Seen { timeline: 9, revision: 5 }] };
+        sessions.set_restore_hold("north", &held).await.unwrap();
+        sessions.end_restore_hold("north", Batch { revision: 2, ..batch }).await.unwrap();
+        assert_eq!(sessions.restore_hold("north").await.unwrap(), Some(held.clone()), "another one ends");
+        sessions.end_restore_hold("north", batch).await.unwrap();
+        sessions.end_restore_hold("north", batch).await.unwrap();
+        assert_eq!(sessions.restore_hold("north").await.unwrap(), None);
+        sessions.set_restore_hold("north", &held).await.unwrap();
         let at = format!("{HELD}north");
         let before = store.get(&at).await.unwrap().unwrap().mod_revision;
         store.put(&at, Bytes::from("nonsense"), Expect::Revision(before)).await.unwrap();
         let position = sessions.position().await.unwrap();
-        let anew = sessions.holds_deletes("north").await.unwrap().expect("what cannot be read is held");
+        let anew = sessions.restore_hold("north").await.unwrap().expect("what cannot be read is held");
         assert_eq!((anew.batch.epoch, anew.batch.revision), (position.epoch, position.revision));
-        assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(anew), "and a word for it counts");
+        assert_eq!(sessions.restore_hold("north").await.unwrap(), Some(anew), "and a word for it counts");
         sessions.next_session("south").await.unwrap();
         sessions.forget("north").await.unwrap();
         sessions.forget("north").await.unwrap();
         let kept = store.list("/fleet/", None, 0).await.unwrap().items;
         let kept: Vec<&str> = kept.iter().map(|item| &*item.key).collect();
         assert_eq!(kept, ["/fleet/sessions/south", "/fleet/starts"]);
-        assert_eq!(sessions.holds_deletes("north").await.unwrap(), None);
+        assert_eq!(sessions.restore_hold("north").await.unwrap(), None);
         assert!(
             sessions.next_session("north").await.unwrap() > last,
             "an older session of that name may still live"

@@ -118,7 +118,7 @@ fn a_link_tells_all_that_a_person_asks() {
     };
     assert!(fleet.progressed("north", 7, progress) && !fleet.progressed("north", 7, progress));
     assert!(!fleet.progressed("north", 6, Progress::default()), "a session that was replaced");
-    let hold = Hold { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 };
+    let hold = HoldView { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 };
     assert_eq!((fleet.held("north", hold), fleet.held("north", hold)), (vec![Wake::Link], vec![]));
     let link = fleet.link("north", at(142));
     assert_eq!(
@@ -127,7 +127,10 @@ fn a_link_tells_all_that_a_person_asks() {
     );
     assert_eq!(
         (link.hold, link.certificate_ends),
-        (Some(Hold { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 }), Some(at(9000).wall))
+        (
+            Some(HoldView { batch: Batch { epoch: 4, revision: 7, timeline: 1 }, deletes: 9 }),
+            Some(at(9000).wall)
+        )
     );
     let session = link.session.unwrap();
     assert_eq!((session.seq, &*session.boot_id, session.clock_offset_ms), (7, "b7", -20));

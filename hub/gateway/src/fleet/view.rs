@@ -45,7 +45,7 @@ pub struct Progress {
 
 /// Deletes that wait for a person's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hold {
+pub struct HoldView {
     /// Of which batch they are.
     pub batch: Batch,
     /// How many.
@@ -73,7 +73,7 @@ pub struct ClusterLink {
     /// When the agent was last heard.
     pub last_frame: Option<Timestamp>,
     /// Deletes that wait for a person's word.
-    pub hold: Option<Hold>,
+    pub hold: Option<HoldView>,
     /// When the agent's certificate ends, the one that it was given last.
     pub certificate_ends: Option<Timestamp>,
     /// Its session.

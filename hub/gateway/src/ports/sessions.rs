@@ -38,14 +38,14 @@ impl Batch {
 
 /// That deletes are held from a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldDeletes {
+pub struct RestoreHold {
     /// Since when. A word for a listing at this revision or later lets all go.
     pub batch: Batch,
     /// For which starts of the hub, none of its past, and up to which revision of each: what the site was told there.
     pub lives: Vec<Seen>,
 }
 
-impl HeldDeletes {
+impl RestoreHold {
     /// Whether it is for `life` that deletes are held.
     pub fn accounts_for(&self, life: &Seen) -> bool {
         let covers = |held: &Seen| held.timeline == life.timeline && held.revision >= life.revision;
@@ -54,14 +54,14 @@ impl HeldDeletes {
 }
 
 /// The batch, then ` START:REVISION` for each life, as the store has it.
-impl std::fmt::Display for HeldDeletes {
+impl std::fmt::Display for RestoreHold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.batch)?;
         self.lives.iter().try_for_each(|life| write!(f, " {:x}:{}", life.timeline, life.revision))
     }
 }
 
-impl std::str::FromStr for HeldDeletes {
+impl std::str::FromStr for RestoreHold {
     type Err = std::num::ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -72,7 +72,7 @@ impl std::str::FromStr for HeldDeletes {
             let (timeline, revision) = part.split_once(':').unwrap_or((part, ""));
             Ok(Seen { timeline: u64::from_str_radix(timeline, 16)?, revision: revision.parse()? })
         };
-        Ok(HeldDeletes { batch, lives: parts.map(life).collect::<Result<_, _>>()? })
+        Ok(RestoreHold { batch, lives: parts.map(life).collect::<Result<_, _>>()? })
     }
 }
 
@@ -147,17 +147,17 @@ pub trait SessionStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// The store does not answer, or takes another write first.
-    async fn hold_deletes(&self, cluster: &str, held: &HeldDeletes) -> Result<(), PortError>;
+    async fn set_restore_hold(&self, cluster: &str, held: &RestoreHold) -> Result<(), PortError>;
     /// The site has what was held so, or nothing of it concerned the site. Nothing changes where something else is held by now.
     ///
     /// # Errors
     /// The store does not answer.
-    async fn hold_ends(&self, cluster: &str, held: Batch) -> Result<(), PortError>;
-    /// What [`SessionStore::hold_deletes`] was called with last, until it ends.
+    async fn end_restore_hold(&self, cluster: &str, held: Batch) -> Result<(), PortError>;
+    /// What [`SessionStore::set_restore_hold`] was called with last, until it ends.
     ///
     /// # Errors
     /// The store does not answer.
-    async fn holds_deletes(&self, cluster: &str) -> Result<Option<HeldDeletes>, PortError>;
+    async fn restore_hold(&self, cluster: &str) -> Result<Option<RestoreHold>, PortError>;
     /// The proof that this hub handed out `epoch`; empty where it cannot be made.
     fn seal(&self, epoch: u64) -> Bytes;
     /// Whether `seal` is such a proof.
@@ -196,12 +196,12 @@ mod tests {
     fn what_is_held_is_read_as_it_is_written_and_as_earlier_versions_wrote_it() {
         let batch = Batch { epoch: 5, revision: 8, timeline: 0xbeef };
         let lives = vec![Seen { timeline: 0xa1, revision: 7 }, Seen { timeline: u64::MAX, revision: 9 }];
-        let held = HeldDeletes { batch, lives };
+        let held = RestoreHold { batch, lives };
         assert_eq!(held.to_string(), "5/8/beef a1:7 ffffffffffffffff:9");
         assert_eq!(held.to_string().parse(), Ok(held.clone()));
-        assert_eq!("5/8/beef".parse(), Ok(HeldDeletes { batch, lives: Vec::new() }));
+        assert_eq!("5/8/beef".parse(), Ok(RestoreHold { batch, lives: Vec::new() }));
         for wrong in ["", "5/8/beef ", "5/8/beef a1", "5/8/beef a1:x", "5/8/beef x:1"] {
-            assert!(wrong.parse::<HeldDeletes>().is_err(), "{wrong}");
+            assert!(wrong.parse::<RestoreHold>().is_err(), "{wrong}");
         }
         for (timeline, revision, accounts) in [(0xa1, 7, true), (0xa1, 8, false), (0xa2, 1, false)] {
             assert_eq!(held.accounts_for(&Seen { timeline, revision }), accounts);

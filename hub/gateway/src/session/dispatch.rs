@@ -26,8 +26,8 @@ use crate::encodings::Encodings;
 use crate::ports::{Work, WorkEvent};
 use crate::queue::{Pending, Queue};
 use crate::session::comparison::Comparison;
-use crate::session::held_deletes::{DeleteHold, Holding};
 use crate::session::packing::Packs;
+use crate::session::restore_hold::{SessionHold, WithheldDeletes};
 
 /// The longest hash that is kept of a peer's.
 const HASH: usize = 64;
@@ -65,7 +65,7 @@ pub(super) struct Dispatch {
     is_anew: bool,
     /// Counts what changed of the Works.
     changes: u64,
-    held_deletes: DeleteHold,
+    restore_hold: WithheldDeletes,
     /// The revision of the listing that ended last.
     listed: u64,
     agent_holds_objects: bool,
@@ -75,7 +75,12 @@ pub(super) struct Dispatch {
 
 impl Dispatch {
     /// For what `hello` says that the agent holds; `resumed`: where the watch resumes; `holding`: which deletes of listings wait.
-    pub(super) fn new(epoch: u64, hello: v1::Hello, resumed: Option<u64>, holding: Option<Holding>) -> Self {
+    pub(super) fn new(
+        epoch: u64,
+        hello: v1::Hello,
+        resumed: Option<u64>,
+        holding: Option<SessionHold>,
+    ) -> Self {
         let at = resumed.unwrap_or(0);
         let compares = holding.is_none() && hello.features.iter().any(|feature| feature == DIGESTS);
         Self {
@@ -98,7 +103,7 @@ impl Dispatch {
             said: VecDeque::new(),
             is_anew: true,
             changes: 0,
-            held_deletes: DeleteHold::new(holding),
+            restore_hold: WithheldDeletes::new(holding),
             listed: 0,
             agent_holds_objects: hello.objects > 0,
             seen: at,
@@ -195,7 +200,7 @@ impl Dispatch {
         self.unacked.retain(|key, work| {
             let is_open = work.revision > ack.cursor;
             is_open || {
-                self.held_deletes.acked(key);
+                self.restore_hold.acked(key);
                 false
             }
         });

@@ -87,7 +87,7 @@ impl Session {
     }
 
     pub(super) fn ack(&mut self, ack: v1::Ack) {
-        if let Some(held) = self.dispatch.hold_ends(&ack) {
+        if let Some(held) = self.dispatch.end_restore_hold(&ack) {
             self.inbox.put(Report::HoldEnds(held));
             self.is_to_relist |= self.dispatch.is_to_be_listed_anew();
         }

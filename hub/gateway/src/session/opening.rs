@@ -8,7 +8,7 @@ use bytes::Bytes;
 use karmada_proto::v1::{self, Credit};
 use karmada_proto::{CHUNK, FEATURES};
 
-use super::held_deletes::Holding;
+use super::restore_hold::SessionHold;
 use crate::options::Options;
 
 /// What a session begins with.
@@ -29,7 +29,7 @@ pub struct Opening {
     /// Whether what the agent was told is all of this hub's history.
     pub of_our_history: bool,
     /// Which deletes of listings wait for a person to confirm them.
-    pub holds_deletes: Option<Holding>,
+    pub restore_hold: Option<SessionHold>,
     /// See [`crate::session_admission::retry_hint`].
     pub retry_hint: Duration,
     /// The hub's wall clock, milliseconds since 1970 UTC.

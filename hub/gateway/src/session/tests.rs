@@ -30,7 +30,7 @@ fn opening(resumed: Option<u64>) -> Opening {
         timeline: 1,
         resumed,
         of_our_history: resumed.is_some(),
-        holds_deletes: None,
+        restore_hold: None,
         retry_hint: Duration::ZERO,
         hub_clock_ms: 0,
         trust_revision: 7,
@@ -191,18 +191,18 @@ fn listings_that_an_agent_asks_for_are_few_and_one_at_a_time() {
     assert_eq!(relists(&mut session), 0, "and that is all");
 }
 
-fn holding(passed: u64) -> Option<Holding> {
+fn holding(passed: u64) -> Option<SessionHold> {
     let held = Batch { epoch: 7, revision: 4, timeline: 1 };
-    Some(Holding { held, start: 2, passed })
+    Some(SessionHold { held, start: 2, passed })
 }
 
 /// The hub was restored: its body of a Work may be older than the one that the site has. Once the site has it, what comes is newer.
 #[test]
 fn a_body_that_is_listed_while_deletes_are_held_takes_nothing_away() {
-    for (passed, keeps) in [(0, true), (Holding::ALL, false)] {
+    for (passed, keeps) in [(0, true), (SessionHold::ALL, false)] {
         let credit = Some(plenty());
         let hello = Hello { objects: 2, credit, boot_id: "b".into(), ..Hello::default() };
-        let opening = Opening { holds_deletes: holding(passed), ..opening(None) };
+        let opening = Opening { restore_hold: holding(passed), ..opening(None) };
         let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
         let told = |session: &mut Session| {
             let bodies = frames(session).into_iter().filter_map(|frame| match frame.body {
@@ -232,7 +232,7 @@ fn a_body_that_is_listed_while_deletes_are_held_takes_nothing_away() {
 #[test]
 fn a_delete_that_is_held_is_not_let_go_by_what_changes_it() {
     let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let opening = Opening { restore_hold: holding(0), ..opening(None) };
     let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
     session.work(deleting("a", 3));
     session.work(WorkEvent::Synced { revision: 9 });
@@ -253,7 +253,7 @@ fn a_delete_that_is_held_is_not_let_go_by_what_changes_it() {
 #[test]
 fn what_the_site_removed_itself_is_not_held_from_it() {
     let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let opening = Opening { restore_hold: holding(0), ..opening(None) };
     let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
     session.work(deleting("a", 3));
     session.work(WorkEvent::Synced { revision: 9 });
@@ -281,7 +281,7 @@ fn what_the_site_removed_itself_is_not_held_from_it() {
 #[test]
 fn a_hold_of_nothing_ends_when_the_site_has_the_listing() {
     let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let opening = Opening { restore_hold: holding(0), ..opening(None) };
     let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
     session.work(upsert("a", 3, "1"));
     session.work(WorkEvent::Synced { revision: 9 });
@@ -297,7 +297,7 @@ fn a_hold_of_nothing_ends_when_the_site_has_the_listing() {
 #[test]
 fn an_ack_of_another_epoch_acknowledges_nothing() {
     let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let opening = Opening { restore_hold: holding(0), ..opening(None) };
     let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
     session.work(upsert("a", 3, "1"));
     session.work(WorkEvent::Synced { revision: 9 });
@@ -500,7 +500,7 @@ fn a_work_that_changes_faster_than_the_line_takes_it_comes_through_all_the_same(
 fn an_ack_is_none_of_a_body_that_was_given_up() {
     let credit = Some(v1::Credit { messages: 10, bytes: 100_000 });
     let hello = Hello { objects: 2, credit, boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { holds_deletes: holding(0), ..opening(None) };
+    let opening = Opening { restore_hold: holding(0), ..opening(None) };
     let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
     session.work(upsert("a", 3, &noise(200_000, 1)));
     session.work(WorkEvent::Synced { revision: 9 });

@@ -38,7 +38,7 @@ pub(super) async fn write(gateway: &Gateway, cluster: &str, report: Report) -> R
         Report::Orphans(keys) => sink.orphans(cluster, keys).await,
         Report::HoldEnds(held) => {
             gateway.fleet.nothing_held(cluster);
-            gateway.ports.sessions.hold_ends(cluster, held).await
+            gateway.ports.sessions.end_restore_hold(cluster, held).await
         }
     }
 }

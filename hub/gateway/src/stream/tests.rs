@@ -43,7 +43,7 @@ struct Fake {
     minted: AtomicU64,
     confirmed: Mutex<Option<Batch>>,
     held: Mutex<Option<(Batch, u64)>>,
-    holding: Mutex<Option<HeldDeletes>>,
+    holding: Mutex<Option<RestoreHold>>,
     decided: Mutex<Vec<(String, bool)>>,
     deleting: AtomicBool,
     /// Past the first: the store's revision, and that of what is deleted.
@@ -173,11 +173,11 @@ impl SessionStore for Fake {
         self.epoch.store(seen, Ordering::SeqCst);
         Ok(seen + 1)
     }
-    async fn hold_deletes(&self, _: &str, held: &HeldDeletes) -> Result<(), PortError> {
+    async fn set_restore_hold(&self, _: &str, held: &RestoreHold) -> Result<(), PortError> {
         *self.holding.lock() = Some(held.clone());
         Ok(())
     }
-    async fn holds_deletes(&self, _: &str) -> Result<Option<HeldDeletes>, PortError> {
+    async fn restore_hold(&self, _: &str) -> Result<Option<RestoreHold>, PortError> {
         Ok(self.holding.lock().clone())
     }
     fn seal(&self, epoch: u64) -> Bytes {
@@ -186,7 +186,7 @@ impl SessionStore for Fake {
     fn is_sealed(&self, epoch: u64, seal: &[u8]) -> bool {
         *seal == self.seal(epoch)[..]
     }
-    async fn hold_ends(&self, _: &str, held: Batch) -> Result<(), PortError> {
+    async fn end_restore_hold(&self, _: &str, held: Batch) -> Result<(), PortError> {
         self.holding.lock().take_if(|now| now.batch == held);
         Ok(())
     }

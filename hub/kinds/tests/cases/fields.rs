@@ -44,7 +44,7 @@ const DETECTING: &str = "hub/controllers/src/detector.rs";
 const BINDINGS_INDEX: &str = "hub/controllers/src/bindings_index.rs";
 const QUOTAS: &str = "hub/core/src/quota.rs";
 const QUOTA_WORKS: &str = "hub/core/src/quota/works.rs";
-const SAFE_DELETES: &str = "hub/core/src/safe_deletes.rs";
+const REMOVAL_LIMIT: &str = "hub/core/src/removal_limit.rs";
 const LINK_POLICY: &str = "proto/api/src/link_policy.rs";
 const LINKS: &[&str] = &["LinkPolicy"];
 const QUOTA: &[&str] = &["FederatedResourceQuota"];
@@ -334,10 +334,10 @@ const ACTED_ON: &[Acted] = &[
     (TAINT_POLICY, "spec.targetClusters.exclude[]", TAINTING, "target_clusters"),
     (TAINT_POLICY, "spec.targetClusters.fieldSelector.{fields}", TAINTING, "target_clusters"),
     (TAINT_POLICY, "spec.targetClusters.labelSelector.{labels}", TAINTING, "target_clusters"),
-    (LINKS, "spec.clusterSelector.{labels}", SAFE_DELETES, "cluster_selector"),
-    (LINKS, "spec.priority", SAFE_DELETES, "spec.priority"),
-    (LINKS, "spec.deletes.maxObjects", SAFE_DELETES, "max_objects"),
-    (LINKS, "spec.deletes.maxPercent", SAFE_DELETES, "max_percent"),
+    (LINKS, "spec.clusterSelector.{labels}", REMOVAL_LIMIT, "cluster_selector"),
+    (LINKS, "spec.priority", REMOVAL_LIMIT, "spec.priority"),
+    (LINKS, "spec.deletes.maxObjects", REMOVAL_LIMIT, "max_objects"),
+    (LINKS, "spec.deletes.maxPercent", REMOVAL_LIMIT, "max_percent"),
     (LINKS, "spec.deletes.within", LINK_POLICY, "within_seconds"),
     (&["Remedy"], "spec.actions[]", REMEDY, "spec.actions"),
     (&["Remedy"], "spec.clusterAffinity.clusterNames[]", REMEDY, "cluster_affinity"),

@@ -57,8 +57,10 @@ struct Rig {
 impl Rig {
     async fn start() -> Rig {
         let now = Timestamp::now();
-        let (clusters, namespaces) =
-            (Refusing(Arc::default(), "clusters", Arc::default()), Refusing(Arc::default(), "namespaces", Arc::default()));
+        let (clusters, namespaces) = (
+            Refusing(Arc::default(), "clusters", Arc::default()),
+            Refusing(Arc::default(), "namespaces", Arc::default()),
+        );
         let gates: Vec<Box<dyn Admission>> = vec![Box::new(clusters.clone()), Box::new(namespaces.clone())];
         let RegistryInMemory { registry, store, stop, .. } =
             RegistryInMemory::start(gates, Arc::new(move || now)).await;
@@ -67,8 +69,15 @@ impl Rig {
         let data = Arc::new(DataDir::open(folder.path(), now).unwrap());
         let registrar =
             HubRegistrar::new(registry.clone(), data, vec!["hub:5443".to_owned()], Arc::new(Nobody));
-        let rig =
-            Rig { registry, store, registrar, clusters, namespaces, _folder: folder, _stop: stop.drop_guard() };
+        let rig = Rig {
+            registry,
+            store,
+            registrar,
+            clusters,
+            namespaces,
+            _folder: folder,
+            _stop: stop.drop_guard(),
+        };
         rig.make_token().await;
         rig
     }

@@ -71,15 +71,15 @@ async fn who_cannot_write_down_what_is_held_or_given_out_says_so() {
     let store = Arc::new(Full::default());
     let sessions = StoredSessions::open(store.clone(), data, 1).await.unwrap();
     let batch = Batch { epoch: 4, revision: 1, timeline: 1 };
-    let held = HeldDeletes { batch, lives: Vec::new() };
+    let held = RestoreHold { batch, lives: Vec::new() };
     store.is_full.store(true, Ordering::Relaxed);
-    assert!(sessions.hold_deletes("north", &held).await.is_err());
+    assert!(sessions.set_restore_hold("north", &held).await.is_err());
     assert!(sessions.next_session("north").await.is_err());
     assert!(sessions.mint_epoch_above(7).await.is_err());
     store.is_full.store(false, Ordering::Relaxed);
-    sessions.hold_deletes("north", &held).await.unwrap();
-    assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(held.clone()));
+    sessions.set_restore_hold("north", &held).await.unwrap();
+    assert_eq!(sessions.restore_hold("north").await.unwrap(), Some(held.clone()));
     store.is_full.store(true, Ordering::Relaxed);
-    assert!(sessions.hold_ends("north", batch).await.is_err());
-    assert_eq!(sessions.holds_deletes("north").await.unwrap(), Some(held), "and goes on");
+    assert!(sessions.end_restore_hold("north", batch).await.is_err());
+    assert_eq!(sessions.restore_hold("north").await.unwrap(), Some(held), "and goes on");
 }

@@ -118,7 +118,11 @@ async fn a_word_wakes_the_bindings_whose_works_wait() {
     rig.shared.clusters.listen({
         let shared = rig.shared.clone();
         move |transition| {
-            heard.lock().extend(waiting_for_confirmation(&shared.bindings, &shared.safe_deletes, transition));
+            heard.lock().extend(waiting_for_confirmation(
+                &shared.bindings,
+                &shared.removal_limit,
+                transition,
+            ));
         }
     });
     confirm(&rig, "20260501T120000Z").await;
@@ -141,7 +145,7 @@ async fn a_policy_that_holds_nothing_back_lets_go_what_waits() {
     assert_eq!(works(&rig, "m1"), (20, 20), "what waits is not counted anew");
     rig.api.seed(policy(100));
     rig.quiet().await;
-    assert_eq!(rig.shared.safe_deletes.all_marked().len(), 20, "all of them are woken");
+    assert_eq!(rig.shared.removal_limit.all_marked().len(), 20, "all of them are woken");
     reconcile_all(&rig).await;
     assert_eq!(works(&rig, "m1"), (0, 0));
 }
@@ -179,9 +183,9 @@ async fn of_a_cluster_that_is_leaving_everything_goes() {
 async fn of_a_cluster_that_is_gone_nothing_is_remembered() {
     let rig = placed(&[]).await;
     move_all(&rig, "m2").await;
-    assert_eq!(rig.shared.safe_deletes.remembers(), 1);
+    assert_eq!(rig.shared.removal_limit.remembers(), 1);
     rig.remove((CLUSTER_API, "Cluster"), &rig::key("", "m1")).await;
-    assert_eq!(rig.shared.safe_deletes.remembers(), 0);
+    assert_eq!(rig.shared.removal_limit.remembers(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +263,7 @@ async fn several_at_once_take_no_more_than_one_after_the_other() {
         Ok::<usize, Error>(COUNT)
     };
     let of = ObjectReference::default();
-    let judged = works.iter().map(|work| rig.shared.safe_deletes.judge(work, &of, count()));
+    let judged = works.iter().map(|work| rig.shared.removal_limit.judge(work, &of, count()));
     let judged = futures::future::try_join_all(judged).await.unwrap();
     assert_eq!(judged.iter().filter(|removal| **removal == Removal::Goes).count(), 7);
 }
@@ -301,7 +305,7 @@ async fn what_is_wanted_again_waits_no_more_also_where_it_cannot_be_made() {
         rig.quiet().await;
     }
     assert_eq!(works(&rig, "m1"), (20, 0));
-    assert!(rig.shared.safe_deletes.all_marked().iter().all(|work| &*work.key.namespace != "karmada-es-m1"));
+    assert!(rig.shared.removal_limit.all_marked().iter().all(|work| &*work.key.namespace != "karmada-es-m1"));
     confirm(&rig, "20260501T120000Z").await;
     move_all(&rig, "m2").await;
     reconcile_all(&rig).await;

@@ -27,7 +27,7 @@ pub(super) enum Listing {
 impl Dispatch {
     /// A full listing begins. Where the agent holds something and compares, its differences alone are told.
     pub(in crate::session) fn listing_starts(&mut self) {
-        self.held_deletes.listing_starts();
+        self.restore_hold.listing_starts();
         self.comparison = None;
         // A body that was sent for a removal and did not come through is sent once more.
         self.never_held.clear();
@@ -72,33 +72,33 @@ impl Dispatch {
         self.listing = Listing::Told;
         self.is_anew = false;
         let cursor = self.safe_cursor();
-        self.held_deletes.listing_ends(cursor);
-        let end = v1::SnapshotEnd { epoch: self.epoch, cursor, withheld: self.held_deletes.any_waits() };
+        self.restore_hold.listing_ends(cursor);
+        let end = v1::SnapshotEnd { epoch: self.epoch, cursor, withheld: self.restore_hold.any_waits() };
         Some(frame::hub(hub_frame::Body::SnapshotEnd(end)))
     }
 
     /// A person let the deletes up to `revision` go out. True where such may have been held back from this agent.
     pub(in crate::session) fn confirm_deletes(&mut self, revision: u64) -> bool {
-        self.held_deletes.confirm(revision)
+        self.restore_hold.confirm(revision)
     }
 
     /// What the listing that just ended held back, and how many deletes; `None` where that were none, or it is said already.
     pub(in crate::session) fn take_held(&mut self) -> Option<(Batch, u64)> {
         if self.listing == Listing::Told {
-            self.held_deletes.take_told(self.epoch, self.listed)
+            self.restore_hold.take_told(self.epoch, self.listed)
         } else {
             None
         }
     }
 
     /// What was held is over with this `ack`, where it is.
-    pub(in crate::session) fn hold_ends(&mut self, ack: &v1::Ack) -> Option<Batch> {
+    pub(in crate::session) fn end_restore_hold(&mut self, ack: &v1::Ack) -> Option<Batch> {
         let is_heard = ack.epoch == self.epoch && self.listing == Listing::Told;
-        if is_heard { self.held_deletes.ends(ack) } else { None }
+        if is_heard { self.restore_hold.ends(ack) } else { None }
     }
 
     /// Whether the site was told that deletes wait, and none does any more: it writes no cursor before it is listed everything once more.
     pub(in crate::session) fn is_to_be_listed_anew(&self) -> bool {
-        self.listing == Listing::Told && self.held_deletes.is_to_be_listed_anew()
+        self.listing == Listing::Told && self.restore_hold.is_to_be_listed_anew()
     }
 }

@@ -35,7 +35,7 @@ pub(in crate::session) enum NeverHeld {
 impl Dispatch {
     /// The agent holds `key` no more. Where its deletion was held back, the site had it already, and is to hear that it may forget it.
     pub(in crate::session) fn removed(&mut self, key: &str) {
-        self.held_deletes.drops(key);
+        self.restore_hold.drops(key);
         self.known.remove(key);
         self.deleting.remove(key);
     }
@@ -98,7 +98,7 @@ impl Dispatch {
         send_credit: &mut SendCredit,
         inbox: &mut Inbox,
     ) -> Option<v1::HubFrame> {
-        if self.held_deletes.holds(&work, self.listing != Listing::Told) {
+        if self.restore_hold.holds(&work, self.listing != Listing::Told) {
             return None;
         }
         if self.needs_body_first(&key) && work_body::manifests(&work.body.json()).is_ok() {
@@ -139,7 +139,7 @@ impl Dispatch {
         send_credit: &mut SendCredit,
     ) -> Option<v1::HubFrame> {
         // Nobody let it go out: what the site still has of it is an orphan in its next listing.
-        if self.held_deletes.drops(key) {
+        if self.restore_hold.drops(key) {
             return None;
         }
         self.unacked.remove(key);

@@ -101,7 +101,7 @@ impl Dispatch {
             return None;
         }
         if self.listing != Listing::Told {
-            self.held_deletes.lists(&work);
+            self.restore_hold.lists(&work);
         }
         let mut frame = self.upsert_of(&work, wanted.hash.clone(), how);
         let base = if resend || how == HowTold::ByHash { None } else { self.base_of(&work) };
@@ -141,7 +141,7 @@ impl Dispatch {
             generation: work.generation,
             retry: work.retry.to_string(),
             offer: how == HowTold::ByHash,
-            keep_former: self.held_deletes.keeps(&work.key),
+            keep_former: self.restore_hold.keeps(&work.key),
             ..v1::Upsert::default()
         }
     }

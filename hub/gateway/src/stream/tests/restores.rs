@@ -115,7 +115,7 @@ async fn a_word_of_an_earlier_version_counts_for_what_that_version_held() {
         let rig = Rig::new();
         rig.fake.deleting.store(true, Ordering::SeqCst);
         *rig.fake.holding.lock() =
-            Some(HeldDeletes { batch: Batch { epoch: 1, revision: 1, timeline }, lives: Vec::new() });
+            Some(RestoreHold { batch: Batch { epoch: 1, revision: 1, timeline }, lives: Vec::new() });
         *rig.fake.confirmed.lock() = Some(Batch { epoch: 1, revision: 1, timeline: 0 });
         let (_frames, mut session) = rig.open_with("m", |hello| hello.epoch = 1).await.unwrap();
         let said = turn(&mut session).await;
@@ -182,7 +182,7 @@ async fn no_cursor_is_resumed_from_while_deletes_are_held() {
     rig.fake.deleting.store(true, Ordering::SeqCst);
     let lives = vec![Seen { timeline: 9, revision: 7 }];
     *rig.fake.holding.lock() =
-        Some(HeldDeletes { batch: Batch { epoch: 1, revision: 1, timeline: 1 }, lives });
+        Some(RestoreHold { batch: Batch { epoch: 1, revision: 1, timeline: 1 }, lives });
     let back = |hello: &mut Hello| (hello.epoch, hello.timeline, hello.cursor, hello.objects) = (1, 1, 5, 3);
     let (_frames, _session) = rig.open_with("m", back).await.unwrap();
     assert_eq!(rig.fake.resumed.lock().pop().unwrap(), None);

@@ -12,7 +12,7 @@ use crate::ports::{Batch, Work};
 
 /// Deletes of listings that wait for a person's word, until the site has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holding {
+pub struct SessionHold {
     /// Since when. A word for a listing at this revision or later lets all go.
     pub held: Batch,
     /// The hub's start that lists them now.
@@ -21,7 +21,7 @@ pub struct Holding {
     pub passed: u64,
 }
 
-impl Holding {
+impl SessionHold {
     /// There was a word for all.
     pub const ALL: u64 = u64::MAX;
 
@@ -33,8 +33,8 @@ impl Holding {
 
 /// What one session holds back.
 #[derive(Debug)]
-pub(super) struct DeleteHold {
-    holding: Option<Holding>,
+pub(super) struct WithheldDeletes {
+    holding: Option<SessionHold>,
     /// Works whose deletion waits.
     deletes: BTreeSet<Arc<str>>,
     /// Whether it was said how many.
@@ -48,8 +48,8 @@ pub(super) struct DeleteHold {
     listings: u32,
 }
 
-impl DeleteHold {
-    pub(super) fn new(holding: Option<Holding>) -> Self {
+impl WithheldDeletes {
+    pub(super) fn new(holding: Option<SessionHold>) -> Self {
         Self {
             holding,
             deletes: BTreeSet::new(),
@@ -83,7 +83,7 @@ impl DeleteHold {
     /// A person let the deletes up to `revision` go out. True where such may have been held back.
     pub(super) fn confirm(&mut self, revision: u64) -> bool {
         let Some(hold) = self.holding.as_mut().filter(|hold| hold.holds(revision)) else { return false };
-        hold.passed = if revision < hold.held.revision { revision } else { Holding::ALL };
+        hold.passed = if revision < hold.held.revision { revision } else { SessionHold::ALL };
         true
     }
 

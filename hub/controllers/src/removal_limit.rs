@@ -16,7 +16,7 @@ use karmada_api::link_policy::{Deletes, LinkPolicy};
 use karmada_api::names;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::strings::labels::REMOVAL_HELD;
-use karmada_core::safe_deletes::{self, RemovalVerdict, Site, Window};
+use karmada_core::removal_limit::{self, RemovalVerdict, Site, Window};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ use crate::runner::{Clock, Error};
 use crate::typed::{Transition, Typed};
 
 /// What is known of removals, and who says how many there may be.
-pub struct SafeDeletes {
+pub struct RemovalLimit {
     /// Every LinkPolicy.
     pub policies: Arc<Typed<LinkPolicy>>,
     api: Arc<dyn Api>,
@@ -64,15 +64,15 @@ pub enum Removal {
 
 /// Since when a Work waits. What is no mark is none: nobody could ever let such a Work go.
 fn waits_since(work: &Object) -> Option<Timestamp> {
-    safe_deletes::moment_of(work.labels.get(REMOVAL_HELD)?)
+    removal_limit::moment_of(work.labels.get(REMOVAL_HELD)?)
 }
 
-impl SafeDeletes {
+impl RemovalLimit {
     /// Nothing is known yet. What is remembered of a cluster is forgotten with it.
     pub fn new(api: Arc<dyn Api>, clusters: Arc<Typed<Cluster>>, clock: Clock) -> Arc<Self> {
         let all = clusters.clone();
         let (policies, state) = (Arc::default(), Mutex::default());
-        let this = Arc::new(SafeDeletes { policies, api, clusters, clock, state });
+        let this = Arc::new(RemovalLimit { policies, api, clusters, clock, state });
         // Weak: the clusters' listeners live as long as the clusters, which are held here.
         let forgets = Arc::downgrade(&this);
         all.listen(move |transition| {
@@ -139,11 +139,11 @@ impl SafeDeletes {
         works: impl Future<Output = Result<usize, Error>>,
     ) -> Result<Removal, Error> {
         let Some(cluster) = self.cluster_of(work).await? else { return Ok(Removal::Goes) };
-        let bounds = safe_deletes::bounds(&cluster, &self.policies.all(""));
+        let bounds = removal_limit::bounds(&cluster, &self.policies.all(""));
         if let Some(since) = waits_since(work) {
             return Ok(if is_let_go(since, &cluster, &bounds) { Removal::Goes } else { Removal::Waits });
         }
-        let takes_others = safe_deletes::takes_others(of);
+        let takes_others = removal_limit::takes_others(of);
         let asked =
             SiteBounds { namespace: &work.key.namespace, cluster: &cluster, bounds: &bounds, takes_others };
         if let Some(removal) = self.decide(&asked, None) {
@@ -160,7 +160,7 @@ impl SafeDeletes {
     pub async fn is_let_go(&self, work: &Object) -> Result<bool, Error> {
         let Some(since) = waits_since(work) else { return Ok(false) };
         let Some(cluster) = self.cluster_of(work).await? else { return Ok(false) };
-        Ok(is_let_go(since, &cluster, &safe_deletes::bounds(&cluster, &self.policies.all(""))))
+        Ok(is_let_go(since, &cluster, &removal_limit::bounds(&cluster, &self.policies.all(""))))
     }
 
     /// The Works that wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
@@ -183,14 +183,14 @@ impl SafeDeletes {
         if works.is_none() && !site.waits && site.taken >= bounds.max_objects as usize {
             return None;
         }
-        Some(match safe_deletes::judge(bounds, site) {
+        Some(match removal_limit::judge(bounds, site) {
             RemovalVerdict::Goes => {
                 state.taken.entry(namespace.clone()).or_default().take(within(bounds), now);
                 Removal::Goes
             }
             RemovalVerdict::Waits => {
-                let since = safe_deletes::waits_since(now, cluster);
-                Removal::Held { mark: safe_deletes::mark(since), first: !site.waits }
+                let since = removal_limit::waits_since(now, cluster);
+                Removal::Held { mark: removal_limit::mark(since), first: !site.waits }
             }
         })
     }
@@ -204,8 +204,8 @@ impl SafeDeletes {
 
 /// Whether what was held back at this moment waits no more.
 fn is_let_go(since: Timestamp, cluster: &Cluster, bounds: &Deletes) -> bool {
-    let said = safe_deletes::let_go_until(cluster);
-    said.is_some_and(|until| since <= until) || safe_deletes::hold_nothing(bounds)
+    let said = removal_limit::let_go_until(cluster);
+    said.is_some_and(|until| since <= until) || removal_limit::hold_nothing(bounds)
 }
 
 /// What is asked about: a site, and what holds for it.
@@ -219,7 +219,7 @@ struct SiteBounds<'a> {
 
 impl State {
     fn site(&mut self, asked: &SiteBounds<'_>, works: usize, now: Timestamp) -> Site {
-        let said = safe_deletes::let_go_until(asked.cluster);
+        let said = removal_limit::let_go_until(asked.cluster);
         let mut marked = self.marked.get(asked.namespace).into_iter().flat_map(BTreeMap::values);
         let waits = marked.any(|(since, _)| said.is_none_or(|until| *since > until));
         let window = self.taken.get_mut(asked.namespace);
