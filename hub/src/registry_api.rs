@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
-use karmada_controllers::port::{Api, ApiError, Change, Key, Object, Propagation, Resource, Source};
+use karmada_controllers::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource, Source};
 use karmada_controllers::workqueues::Workqueues;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
@@ -164,8 +164,8 @@ impl Api for RegistryApi {
     async fn list(&self, resource: &Resource, namespace: &str) -> Result<Vec<Arc<Object>>, ApiError> {
         let definition = self.definition(resource)?;
         self.registry.all_readable(&definition, namespace).map_err(refused)?;
-        let shard = self.registry.cache().shard(&definition.storage);
-        Ok(shard.snapshot(namespace).items.iter().map(|stored| Arc::new(object(stored))).collect())
+        let resource_cache = self.registry.cache().of_resource(&definition.storage);
+        Ok(resource_cache.snapshot(namespace).items.iter().map(|stored| Arc::new(object(stored))).collect())
     }
 
     async fn watch(
@@ -174,23 +174,23 @@ impl Api for RegistryApi {
         namespace: &str,
     ) -> Result<BoxStream<'static, Change>, ApiError> {
         let definition = self.definition(resource)?;
-        let shard = self.registry.cache().shard(&definition.storage);
-        let snapshot = shard.snapshot(namespace);
+        let resource_cache = self.registry.cache().of_resource(&definition.storage);
+        let snapshot = resource_cache.snapshot(namespace);
         let namespace = namespace.to_owned();
         let place = snapshot.revision;
         let first =
             stream::iter(snapshot.items.into_iter().map(|stored| Change::Applied(Arc::new(object(&stored)))));
-        let then = stream::unfold((shard, place), move |(shard, place)| {
+        let then = stream::unfold((resource_cache, place), move |(resource_cache, place)| {
             let namespace = namespace.clone();
             async move {
-                let mut subscription = shard.subscribe(place);
+                let mut subscription = resource_cache.subscribe(place);
                 let events = subscription.next().await.ok()?;
                 let place = subscription.place();
                 drop(subscription);
                 let inside =
                     |e: &&Arc<CacheEvent>| namespace.is_empty() || *e.object.key.namespace == *namespace;
                 let changes: Vec<Change> = events.iter().filter(inside).map(|e| change(e)).collect();
-                Some((stream::iter(changes), (shard, place)))
+                Some((stream::iter(changes), (resource_cache, place)))
             }
         });
         Ok(first.chain(then.flatten()).boxed())
@@ -252,13 +252,13 @@ impl Api for RegistryApi {
         resource: &Resource,
         key: &Key,
         uid: &str,
-        propagation: Propagation,
+        propagation: DeletionPropagation,
     ) -> Result<(), ApiError> {
         let definition = self.definition(resource)?;
         let policy = match propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
+            DeletionPropagation::Background => "Background",
+            DeletionPropagation::Foreground => "Foreground",
+            DeletionPropagation::Orphan => "Orphan",
         };
         let mut options = json!({"propagationPolicy": policy});
         if !uid.is_empty() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use karmada_definitions::status::Status;
 use karmada_registry::admission::Admission;
 use karmada_registry::user::MASTERS;
-use karmada_registry::{AdmissionRequest, Attributes, Authorize as _, Operation, Served};
+use karmada_registry::{AdmissionRequest, Attributes, Authorize as _, Operation, RegistryContext};
 use karmada_schema::object::meta;
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ impl Escalation {
 }
 
 impl Admission for Escalation {
-    fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, _: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
         if &*request.definition.group != GROUP || !writes || request.user.groups.iter().any(|g| g == MASTERS)
         {

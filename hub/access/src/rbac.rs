@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use karmada_definitions::resource::StorageId;
-use karmada_registry::cache::{Cache, CacheEvent, Shard};
+use karmada_registry::cache::{Cache, CacheEvent, ResourceCache};
 use karmada_registry::user::{MASTERS, SERVICE_ACCOUNT};
 use karmada_registry::{Attributes, Authorize, Decision, User};
 use karmada_schema::object::{ObjectKey, Stored};
@@ -80,7 +80,7 @@ impl Grant<'_> {
 /// Decides who may do what.
 pub struct Authorizer {
     cache: Arc<Cache>,
-    shards: [Arc<Shard>; 2],
+    resource_caches: [Arc<ResourceCache>; 2],
     roles: StorageId,
     cluster_roles: StorageId,
     index: RwLock<Index>,
@@ -119,10 +119,11 @@ impl Authorizer {
     /// An authorizer over the RBAC objects of `cache`.
     pub fn new(cache: Arc<Cache>) -> Arc<Self> {
         let id = |plural: &str| StorageId(format!("{GROUP}/{plural}").into());
-        let shards = [cache.shard(&id("clusterrolebindings")), cache.shard(&id("rolebindings"))];
+        let resource_caches =
+            [cache.of_resource(&id("clusterrolebindings")), cache.of_resource(&id("rolebindings"))];
         Arc::new(Authorizer {
             cache,
-            shards,
+            resource_caches,
             roles: id("roles"),
             cluster_roles: id("clusterroles"),
             index: RwLock::default(),
@@ -194,7 +195,7 @@ impl Authorizer {
     /// Takes in what the cache saw since the last look.
     fn follow(&self) {
         let current = |index: &Index| {
-            index.built && (0..2).all(|kind| index.places[kind] == revision_of(&self.shards[kind]))
+            index.built && (0..2).all(|kind| index.places[kind] == revision_of(&self.resource_caches[kind]))
         };
         if current(&self.index.read()) {
             return;
@@ -204,7 +205,7 @@ impl Authorizer {
             return self.rebuild(&mut index);
         }
         for kind in 0..2 {
-            let mut events = self.shards[kind].subscribe(index.places[kind]);
+            let mut events = self.resource_caches[kind].subscribe(index.places[kind]);
             match events.next().now_or_never() {
                 None => {}
                 Some(Ok(events)) => events.iter().for_each(|event| index.apply(kind, event)),
@@ -215,17 +216,17 @@ impl Authorizer {
 
     fn rebuild(&self, index: &mut Index) {
         *index = Index { built: true, ..Index::default() };
-        for (kind, shard) in self.shards.iter().enumerate() {
-            let listing = shard.snapshot("");
+        for (kind, resource_cache) in self.resource_caches.iter().enumerate() {
+            let listing = resource_cache.snapshot("");
             listing.items.iter().for_each(|object| index.put(object));
             index.places[kind] = listing.revision;
         }
     }
 }
 
-/// The revision of a shard's last event: a snapshot of a namespace that no object can be in.
-fn revision_of(shard: &Shard) -> u64 {
-    shard.snapshot(".").revision
+/// The revision of a resource_cache's last event: a snapshot of a namespace that no object can be in.
+fn revision_of(resource_cache: &ResourceCache) -> u64 {
+    resource_cache.snapshot(".").revision
 }
 
 fn told(errors: &[String]) -> String {

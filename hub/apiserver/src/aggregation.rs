@@ -27,7 +27,7 @@ pub use connection::ClientIdentity;
 use karmada_definitions::ca_bundle::Trust;
 use karmada_definitions::resource::StorageId;
 use karmada_kinds::api_service::GROUP;
-use karmada_registry::cache::{Cache, Shard};
+use karmada_registry::cache::{Cache, ResourceCache};
 pub(crate) use merge::Groups;
 pub(crate) use openapi::More;
 use parking_lot::RwLock;
@@ -80,7 +80,7 @@ struct Registered {
 /// Hands groups over.
 pub struct Aggregator {
     cache: Arc<Cache>,
-    shard: Arc<Shard>,
+    resource_cache: Arc<ResourceCache>,
     identity: ArcSwap<ClientIdentity>,
     now: ArcSwap<Registered>,
     described: RwLock<BTreeMap<GroupVersion, Arc<Described>>>,
@@ -126,10 +126,10 @@ impl Handed {
 impl Aggregator {
     /// Over the APIServices in `cache`, asking as `identity`.
     pub fn new(cache: &Arc<Cache>, identity: ClientIdentity) -> Arc<Aggregator> {
-        let shard = cache.shard(&StorageId(format!("{GROUP}/apiservices").into()));
+        let resource_cache = cache.of_resource(&StorageId(format!("{GROUP}/apiservices").into()));
         Arc::new(Aggregator {
             cache: cache.clone(),
-            shard,
+            resource_cache,
             identity: ArcSwap::from_pointee(identity),
             now: ArcSwap::default(),
             described: RwLock::default(),
@@ -145,11 +145,11 @@ impl Aggregator {
     /// What is handed over now.
     fn registered(&self) -> Arc<Registered> {
         let now = self.now.load_full();
-        let revision = self.shard.revision();
+        let revision = self.resource_cache.revision();
         if now.revision == revision {
             return now;
         }
-        let items = self.shard.snapshot("").items;
+        let items = self.resource_cache.snapshot("").items;
         let handed = items.iter().filter_map(|object| Handed::read(&object.value()));
         let handed = handed.map(|handed| (handed.place(), Arc::new(handed))).collect();
         let registered = Arc::new(Registered { revision, handed });

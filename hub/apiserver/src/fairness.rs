@@ -18,7 +18,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use http::HeaderValue;
 use karmada_definitions::resource::StorageId;
-use karmada_registry::cache::{Cache, Shard};
+use karmada_registry::cache::{Cache, ResourceCache};
 use karmada_registry::{Attributes, User};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -56,7 +56,7 @@ struct Config {
 /// Gives out seats.
 pub struct Fairness {
     /// FlowSchemas, PriorityLevelConfigurations.
-    shards: [Arc<Shard>; 2],
+    resource_caches: [Arc<ResourceCache>; 2],
     seats: u32,
     started: Instant,
     now: ArcSwapOption<Config>,
@@ -125,10 +125,10 @@ impl std::fmt::Debug for Level {
 impl Fairness {
     /// Over the configurations in `cache`, with so many seats in all.
     pub fn new(cache: &Cache, seats: u32) -> Arc<Fairness> {
-        let shards = ["flowschemas", "prioritylevelconfigurations"]
-            .map(|plural| cache.shard(&StorageId(format!("{GROUP}/{plural}").into())));
+        let resource_caches = ["flowschemas", "prioritylevelconfigurations"]
+            .map(|plural| cache.of_resource(&StorageId(format!("{GROUP}/{plural}").into())));
         let (now, levels) = (ArcSwapOption::empty(), Mutex::default());
-        Arc::new(Fairness { shards, seats, started: Instant::now(), now, levels })
+        Arc::new(Fairness { resource_caches, seats, started: Instant::now(), now, levels })
     }
 
     /// How many seats a request takes that reads so many objects.
@@ -162,7 +162,7 @@ impl Fairness {
     }
 
     fn config(&self) -> Arc<Config> {
-        let revisions = [self.shards[0].revision(), self.shards[1].revision()];
+        let revisions = [self.resource_caches[0].revision(), self.resource_caches[1].revision()];
         if let Some(config) = self.now.load_full().filter(|config| config.revisions == revisions) {
             return config;
         }
@@ -176,7 +176,8 @@ impl Fairness {
     }
 
     fn read(&self, revisions: [u64; 2], levels: &mut BTreeMap<String, Arc<Level>>) -> Config {
-        let objects = |at: usize| self.shards[at].snapshot("").items.into_iter().map(|object| object.value());
+        let objects =
+            |at: usize| self.resource_caches[at].snapshot("").items.into_iter().map(|object| object.value());
         let stored: Vec<_> = objects(1).collect();
         let wanted = levels::wanted(&stored, self.seats);
         levels.retain(|name, _| wanted.contains_key(name));

@@ -408,7 +408,9 @@ mod tests {
             assert_eq!((events.len(), &events[0]["count"]), (1, &json!(2)));
             let kind = api.resource_of("v1", "Event").unwrap();
             for event in api.list(&kind, "").await.unwrap() {
-                api.delete(&kind, &event.key, "", crate::port::Propagation::Background).await.unwrap();
+                api.delete(&kind, &event.key, "", crate::port::DeletionPropagation::Background)
+                    .await
+                    .unwrap();
             }
             recorder.record(&about, EventType::Normal, "Seen", "again");
             pause().await;

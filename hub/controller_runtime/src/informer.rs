@@ -1,7 +1,7 @@
 //! One watch for each kind, however many controllers hear of it, across watches that end.
 //!
 //! In: the port, and who wants to hear of which resource. Out: [`Change`]s, at least one for the state that an object is in at last (those between may be skipped), to each in the order in
-//! which they asked to hear: who keeps an index asks before those who read it. Who comes late is told first what there is. While a
+//! which they were added: who keeps an index asks before those who read it. Who comes late is told first what there is. While a
 //! resource is not served, all its objects count as deleted.
 //!
 //! A deletion that happened while no watch was open is found by comparing keys when the next one opens. Of such an object
@@ -50,46 +50,46 @@ struct Informer {
 #[derive(Default)]
 struct State {
     known: Known,
-    hearers: Vec<Hearer>,
+    handlers: Vec<Handler>,
     numbers: u64,
 }
 
-struct Hearer {
+struct Handler {
     number: u64,
     notice: Notice,
     /// Whether it was told what there was when it came.
     listed: watch::Sender<bool>,
-    hear: Hear,
+    call: HandlerFn,
 }
 
-type Hear = Box<dyn FnMut(&Change) + Send>;
+type HandlerFn = Box<dyn FnMut(&Change) + Send>;
 
 /// Hears the changes of many resources.
 pub type AnyHandler = Arc<dyn Fn(&Resource, &Change) + Send + Sync>;
 
 /// Somebody hears of a resource for as long as this is held.
 #[must_use = "nothing is heard once this is dropped"]
-pub struct Hearing {
+pub struct HandlerRegistration {
     number: u64,
     informer: Arc<Informer>,
     kinds: Arc<Kinds>,
     listed: watch::Receiver<bool>,
 }
 
-impl Hearing {
+impl HandlerRegistration {
     /// Resolves once everything was told that there was when this began.
     pub async fn listed(&mut self) {
-        // The sender goes with the hearing.
+        // The sender goes with the registration.
         let _ = self.listed.wait_for(|listed| *listed).await;
     }
 }
 
-impl Drop for Hearing {
+impl Drop for HandlerRegistration {
     fn drop(&mut self) {
         let mut kinds = self.kinds.lock();
         let mut state = self.informer.state.lock();
-        state.hearers.retain(|hearer| hearer.number != self.number);
-        if state.hearers.is_empty() {
+        state.handlers.retain(|handler| handler.number != self.number);
+        if state.handlers.is_empty() {
             self.informer.end.cancel();
             if kinds.get(&self.informer.resource).is_some_and(|held| Arc::ptr_eq(held, &self.informer)) {
                 kinds.remove(&self.informer.resource);
@@ -122,12 +122,12 @@ impl Informers {
     }
 
     /// Calls `hear` with every change of `resource` that is a `notice`, what there is now first.
-    pub fn hear(
+    pub fn add_handler(
         &self,
         resource: &Resource,
         notice: Notice,
-        hear: impl FnMut(&Change) + Send + 'static,
-    ) -> Hearing {
+        call: impl FnMut(&Change) + Send + 'static,
+    ) -> HandlerRegistration {
         let mut kinds = self.kinds.lock();
         let informer = kinds.entry(resource.clone()).or_insert_with(|| {
             let informer = Arc::new(Informer {
@@ -143,30 +143,35 @@ impl Informers {
         let mut state = informer.state.lock();
         state.numbers += 1;
         let number = state.numbers;
-        state.hearers.push(Hearer { number, notice, listed, hear: Box::new(hear) });
+        state.handlers.push(Handler { number, notice, listed, call: Box::new(call) });
         drop(state);
         informer.came.notify_one();
-        Hearing { number, informer: informer.clone(), kinds: self.kinds.clone(), listed: receiver }
+        HandlerRegistration {
+            number,
+            informer: informer.clone(),
+            kinds: self.kinds.clone(),
+            listed: receiver,
+        }
     }
 
     /// Hears of every served resource for which `wanted` holds, those that come later included, until told to stop.
-    pub async fn hear_all(
+    pub async fn handle_all(
         &self,
         wanted: impl Fn(&Resource) -> bool + Send,
         notice: Notice,
         stop: &CancellationToken,
         handler: AnyHandler,
     ) {
-        let mut heard: BTreeMap<Resource, Hearing> = BTreeMap::new();
+        let mut heard: BTreeMap<Resource, HandlerRegistration> = BTreeMap::new();
         while !stop.is_cancelled() {
             // Polled once before the look, so that no change in between is missed.
             let mut changed = self.api.resources_changed();
             let armed = changed.as_mut().now_or_never();
             let served = self.api.resources();
-            heard.retain(|resource, hearing| {
+            heard.retain(|resource, registration| {
                 let kept = served.contains(resource);
                 if !kept {
-                    hearing.informer.tell_the_end(hearing.number);
+                    registration.informer.tell_the_end(registration.number);
                 }
                 kept
             });
@@ -174,7 +179,7 @@ impl Informers {
                 if !heard.contains_key(resource) {
                     let (handler, of) = (handler.clone(), resource.clone());
                     let hear = move |change: &Change| handler(&of, change);
-                    heard.insert(resource.clone(), self.hear(resource, notice, hear));
+                    heard.insert(resource.clone(), self.add_handler(resource, notice, call));
                 }
             }
             if armed.is_some() {
@@ -191,20 +196,20 @@ impl Informers {
 
 impl State {
     fn tell(&mut self, told: &Delta) {
-        for hearer in self.hearers.iter_mut().filter(|hearer| *hearer.listed.borrow()) {
-            if hearer.notice.wants(told.dull) {
-                (hearer.hear)(&told.change);
+        for handler in self.handlers.iter_mut().filter(|handler| *handler.listed.borrow()) {
+            if handler.notice.wants(told.is_status_only) {
+                (handler.call)(&told.change);
             }
         }
     }
 
     /// Tells those who came since what there is.
     fn tell_newcomers(&mut self, present: &[Arc<Object>]) {
-        for hearer in self.hearers.iter_mut().filter(|hearer| !*hearer.listed.borrow()) {
-            if hearer.notice.wants(false) {
-                present.iter().for_each(|object| (hearer.hear)(&Change::Applied(object.clone())));
+        for handler in self.handlers.iter_mut().filter(|handler| !*handler.listed.borrow()) {
+            if handler.notice.wants(false) {
+                present.iter().for_each(|object| (handler.call)(&Change::Applied(object.clone())));
             }
-            hearer.listed.send_replace(true);
+            handler.listed.send_replace(true);
         }
     }
 }
@@ -228,12 +233,16 @@ impl Informer {
         state.tell_newcomers(present);
     }
 
-    /// To one hearer everything is gone: for it, the resource is served no more.
+    /// To one handler everything is gone: for it, the resource is served no more.
     fn tell_the_end(&self, number: u64) {
         let mut state = self.state.lock();
         let all = state.known.tombstones(&self.resource);
-        let Some(hearer) = state.hearers.iter_mut().find(|hearer| hearer.number == number) else { return };
-        all.iter().filter(|told| hearer.notice.wants(told.dull)).for_each(|told| (hearer.hear)(&told.change));
+        let Some(handler) = state.handlers.iter_mut().find(|handler| handler.number == number) else {
+            return;
+        };
+        all.iter()
+            .filter(|told| handler.notice.wants(told.is_status_only))
+            .for_each(|told| (handler.call)(&told.change));
     }
 }
 
@@ -297,7 +306,7 @@ async fn pause(duration: Duration, end: &CancellationToken) {
 mod tests {
     use super::*;
     use crate::port::fake::{FakeApi, resource};
-    use crate::port::{Key, Propagation};
+    use crate::port::{DeletionPropagation, Key};
     use serde_json::{Value, json};
 
     type Log = Arc<Mutex<Vec<String>>>;
@@ -319,7 +328,7 @@ mod tests {
 
     async fn delete(api: &FakeApi, resource: &Resource, name: &str) {
         let key = Key { namespace: "n".into(), name: name.into() };
-        api.delete(resource, &key, "", Propagation::Background).await.unwrap();
+        api.delete(resource, &key, "", DeletionPropagation::Background).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
@@ -346,7 +355,7 @@ mod tests {
             stop.cancel();
         };
         let informers = Informers::from(api.clone());
-        tokio::join!(informers.hear_all(|_| true, Notice::All, &stop, handler), acts);
+        tokio::join!(informers.handle_all(|_| true, Notice::All, &stop, handler), acts);
         let heard = heard.lock().clone();
         let last = |name: &str| heard.iter().rev().find(|h| h.contains(&format!("{name}/"))).cloned();
         assert_eq!((last("a"), last("w")), (Some("-a/a".into()), Some("-w/w".into())), "{heard:?}");
@@ -368,11 +377,11 @@ mod tests {
             move |change: &Change| log.lock().push(words(change))
         };
         api.seed(object("ConfigMap", "a"));
-        let mut early = informers.hear(&maps, Notice::All, into(&first));
+        let mut early = informers.add_handler(&maps, Notice::All, into(&first));
         early.listed().await;
         assert_eq!(*first.lock(), ["+a/a"]);
         api.seed(object("ConfigMap", "b"));
-        let mut late = informers.hear(&maps, Notice::All, into(&second));
+        let mut late = informers.add_handler(&maps, Notice::All, into(&second));
         late.listed().await;
         moment().await;
         delete(&api, &maps, "a").await;

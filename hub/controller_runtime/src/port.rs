@@ -163,7 +163,7 @@ impl ApiError {
 
 /// What `delete` does with dependants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
+pub enum DeletionPropagation {
     /// The object goes at once, dependants are collected after.
     Background,
     /// Dependants first.
@@ -253,6 +253,6 @@ pub trait Api: Send + Sync + 'static {
         resource: &Resource,
         key: &Key,
         uid: &str,
-        propagation: Propagation,
+        propagation: DeletionPropagation,
     ) -> Result<(), ApiError>;
 }

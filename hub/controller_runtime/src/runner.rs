@@ -247,9 +247,9 @@ async fn feed(
         let mut changed = informers.api().resources_changed();
         let armed = changed.as_mut().now_or_never();
         if let Some(resource) = informers.api().resource_of(&api_version, &kind) {
-            let hearing = informers.hear(&resource, notice, hear);
+            let registration = informers.add_handler(&resource, notice, hear);
             stop.cancelled().await;
-            return drop(hearing);
+            return drop(registration);
         }
         if armed.is_some() {
             continue;
@@ -362,7 +362,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whom_an_object_concerned_hears_that_it_is_gone_though_no_watch_saw_it() {
         use crate::port::fake::{FakeApi, resource};
-        use crate::port::{Api, Propagation};
+        use crate::port::{Api, DeletionPropagation};
         let maps = resource("v1", "ConfigMap", "configmaps", true);
         let api = Arc::new(FakeApi::new([maps.clone()]));
         let map = |of: &str| {
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!((count("one"), count("two")), (2, 1), "the one before hears that it is another's");
         api.cut_watches();
         let key = Key { namespace: "n".into(), name: "a".into() };
-        api.delete(&maps, &key, "", Propagation::Background).await.unwrap();
+        api.delete(&maps, &key, "", DeletionPropagation::Background).await.unwrap();
         pause().await;
         assert_eq!((count("one"), count("two")), (2, 2));
         stop.cancel();

@@ -22,7 +22,7 @@ use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::metrics::Measure;
-use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::{Removal, RemovalLimit};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::typed::Transition;
@@ -243,7 +243,7 @@ impl Binding {
         binding: &ResourceBinding,
     ) -> Result<Action, Error> {
         let uid = binding.metadata.uid.as_deref().unwrap_or("");
-        match self.shared.api.delete(resource, key, uid, Propagation::Background).await {
+        match self.shared.api.delete(resource, key, uid, DeletionPropagation::Background).await {
             Ok(()) | Err(ApiError::NotFound(_)) => Ok(Action::Done),
             Err(error) => Err(error.into()),
         }

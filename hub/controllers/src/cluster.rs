@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, ApiError, Key, Object, Propagation, Resource};
+use crate::port::{Api, ApiError, DeletionPropagation, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 
 /// Where knowledge of the agents' links comes from: the gateway's memory, for liveness is not stored.
@@ -203,7 +203,7 @@ impl ClusterController {
 
     async fn remove(&self, resource: &Resource, namespace: &str, name: &str) -> Result<(), Error> {
         let key = Key { namespace: namespace.into(), name: name.into() };
-        match self.api().delete(resource, &key, "", Propagation::Background).await {
+        match self.api().delete(resource, &key, "", DeletionPropagation::Background).await {
             Ok(()) | Err(ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -30,11 +30,11 @@ use crate::customizations::{self, Customizations};
 use crate::enablements::Enablements;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
-use crate::informer::{Hearing, Informers, Notice};
+use crate::informer::{HandlerRegistration, Informers, Notice};
 use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
-use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::RemovalLimit;
 use crate::runner::{Clock, Error, Source};
 use crate::typed::Typed;
@@ -108,7 +108,7 @@ pub struct ControllerContext {
     pub metrics: Arc<Metrics>,
     /// Which capabilities are on.
     pub gates: FeatureGates,
-    hearings: Mutex<Vec<Hearing>>,
+    registrations: Mutex<Vec<HandlerRegistration>>,
 }
 
 impl ControllerContext {
@@ -152,7 +152,7 @@ impl ControllerContext {
             namespaces: Arc::default(),
             metrics: Arc::default(),
             gates,
-            hearings: Mutex::default(),
+            registrations: Mutex::default(),
         })
     }
 
@@ -163,9 +163,9 @@ impl ControllerContext {
     /// A kind that controllers live on is not served.
     pub async fn load(&self, informers: &Informers) -> Result<(), Error> {
         let api = &*self.api;
-        let mut hearings = Vec::new();
+        let mut registrations = Vec::new();
         let mut feed = |resource: Resource, observe: Box<dyn Fn(&Change) + Send>| {
-            hearings.push(informers.hear(&resource, Notice::All, observe));
+            registrations.push(informers.add_handler(&resource, Notice::All, observe));
         };
         let (works, clusters, names) = (self.works.clone(), self.clusters.clone(), self.namespaces.clone());
         let customizations = self.customizations.clone();
@@ -202,10 +202,10 @@ impl ControllerContext {
             let overrides = self.overrides.clone();
             feed(kinds::overrides(api, namespace)?, Box::new(move |change| overrides.observe(change)));
         }
-        for hearing in &mut hearings {
-            hearing.listed().await;
+        for registration in &mut registrations {
+            registration.listed().await;
         }
-        self.hearings.lock().extend(hearings);
+        self.registrations.lock().extend(registrations);
         Ok(())
     }
 
@@ -262,7 +262,7 @@ impl ControllerContext {
             return Ok(());
         }
         let resource = kinds::works(&*self.api)?;
-        match self.api.delete(&resource, &work.key, &work.uid, Propagation::Background).await {
+        match self.api.delete(&resource, &work.key, &work.uid, DeletionPropagation::Background).await {
             Ok(()) | Err(ApiError::NotFound(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }

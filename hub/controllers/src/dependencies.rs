@@ -125,7 +125,7 @@ impl Dependencies {
                 followers.statuses.add_after(at, followers.settle);
             }
         });
-        informers.hear_all(wanted, Notice::ButStatus, &stop, handler).await;
+        informers.handle_all(wanted, Notice::ButStatus, &stop, handler).await;
     }
 
     fn tell(&self, about: &Reference, kind: EventType, reason: &str, message: &str) {

@@ -23,7 +23,7 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
 use crate::metrics::Measure;
-use crate::port::{ApiError, Change, Key, Propagation, Resource, TemplateKey};
+use crate::port::{ApiError, Change, DeletionPropagation, Key, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};
 
@@ -96,8 +96,8 @@ impl Detector {
             }
         });
         tokio::join!(
-            informers.hear_all(wanted, Notice::ButStatus, &stop, templates),
-            informers.hear_all(wanted, Notice::OnlyStatus, &stop, statuses),
+            informers.handle_all(wanted, Notice::ButStatus, &stop, templates),
+            informers.handle_all(wanted, Notice::OnlyStatus, &stop, statuses),
         );
     }
 
@@ -210,7 +210,7 @@ impl Detector {
             Ok(BindingChange::Replace) => {
                 let key = Key { namespace: namespace.into(), name: name.into() };
                 let uid = existing.and_then(|binding| binding.metadata.uid).unwrap_or_default();
-                match api.delete(&resource, &key, &uid, Propagation::Background).await {
+                match api.delete(&resource, &key, &uid, DeletionPropagation::Background).await {
                     Ok(()) | Err(ApiError::NotFound(_)) => return Ok(Action::RequeueAfter(REPLACE_WAIT)),
                     Err(error) => return Err(error.into()),
                 }

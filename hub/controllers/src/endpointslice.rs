@@ -17,7 +17,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::{OwnedWorksIndex, export_of};
-use crate::port::{Api, ApiError, Change, Key, Object, Propagation};
+use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 
 /// Answers of several clusters mostly come together, and one that changes all the time is written no more often.
@@ -128,7 +128,7 @@ impl EndpointSlices {
         }
         for name in plan.remove {
             let at = Key { namespace: key.namespace.clone(), name: name.into() };
-            match self.api().delete(&resource, &at, "", Propagation::Background).await {
+            match self.api().delete(&resource, &at, "", DeletionPropagation::Background).await {
                 Ok(()) | Err(ApiError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -15,7 +15,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::Recorder;
 use crate::informer::Informers;
 use crate::port::fake::FakeApi;
-use crate::port::{Api, ApiError, Change, Key, Propagation};
+use crate::port::{Api, ApiError, Change, DeletionPropagation, Key};
 use crate::runner::{Action, Clock, Error};
 
 pub const BINDING_API: &str = "work.karmada.io/v1alpha2";
@@ -98,7 +98,7 @@ impl Rig {
     /// Deletes an object as a user does.
     pub async fn delete(&self, (api_version, kind): (&str, &str), key: &Key) {
         let resource = self.api.resource_of(api_version, kind).unwrap();
-        self.api.delete(&resource, key, "", Propagation::Background).await.unwrap();
+        self.api.delete(&resource, key, "", DeletionPropagation::Background).await.unwrap();
         self.quiet().await;
     }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, ApiError, Change, Key, Propagation};
+use crate::port::{Api, ApiError, Change, DeletionPropagation, Key};
 use crate::runner::{Action, Controller, Error, Source};
 
 /// The controller.
@@ -62,7 +62,7 @@ impl ServiceImports {
                 let at =
                     Key { namespace: object::namespace(service).into(), name: object::name(service).into() };
                 let uid = object::uid(service);
-                return match self.api().delete(&resource, &at, uid, Propagation::Background).await {
+                return match self.api().delete(&resource, &at, uid, DeletionPropagation::Background).await {
                     Ok(()) | Err(ApiError::NotFound(_)) => Ok(None),
                     Err(error) => Err(error.into()),
                 };

@@ -14,7 +14,7 @@ use karmada_core::rebalancer::{self, RescheduleOutcome};
 use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
-use crate::port::{Api, ApiError, Key, Propagation, Resource};
+use crate::port::{Api, ApiError, DeletionPropagation, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 
 const REBALANCER: (&str, &str) = ("apps.karmada.io/v1alpha1", "WorkloadRebalancer");
@@ -99,7 +99,7 @@ impl Controller for Rebalancers {
             Some(left) if !left.is_zero() => Ok(again(left)),
             Some(_) => {
                 let uid = rebalancer.metadata.uid.as_deref().unwrap_or("");
-                match api.delete(&resource, key, uid, Propagation::Background).await {
+                match api.delete(&resource, key, uid, DeletionPropagation::Background).await {
                     Ok(()) | Err(ApiError::NotFound(_)) => Ok(Action::Done),
                     Err(error) => Err(error.into()),
                 }

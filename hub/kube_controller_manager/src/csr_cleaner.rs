@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{gone_is_fine, sweep, time};
 use karmada_controller_runtime::informer::Informers;
-use karmada_controller_runtime::port::{Api, Propagation};
+use karmada_controller_runtime::port::{Api, DeletionPropagation};
 use karmada_controller_runtime::runner::{Action, Clock, Controller, Error};
 
 const DECIDED: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
@@ -44,7 +44,9 @@ impl Controller for CsrCleaner {
         for request in self.api.list(&requests, "").await? {
             if is_over(&request.value()?, (self.clock)()) {
                 let key = &request.key;
-                gone_is_fine(self.api.delete(&requests, key, &request.uid, Propagation::Background).await)?;
+                gone_is_fine(
+                    self.api.delete(&requests, key, &request.uid, DeletionPropagation::Background).await,
+                )?;
             }
         }
         Ok(Action::RequeueAfter(EVERY))

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{gone_is_fine, resource, sweep, time};
 use karmada_controller_runtime::informer::Informers;
-use karmada_controller_runtime::port::{Api, Propagation};
+use karmada_controller_runtime::port::{Api, DeletionPropagation};
 use karmada_controller_runtime::runner::{Action, Clock, Controller, Error};
 
 const LIFETIME: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
@@ -42,7 +42,9 @@ impl Controller for EventExpiry {
         for event in self.api.list(&events, "").await? {
             if last_seen(&event.value()?).is_some_and(|seen| now.duration_since(seen) >= LIFETIME) {
                 let key = &event.key;
-                gone_is_fine(self.api.delete(&events, key, &event.uid, Propagation::Background).await)?;
+                gone_is_fine(
+                    self.api.delete(&events, key, &event.uid, DeletionPropagation::Background).await,
+                )?;
             }
         }
         Ok(Action::RequeueAfter(EVERY))

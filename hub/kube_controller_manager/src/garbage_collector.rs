@@ -30,7 +30,7 @@ pub use self::graph::ObjectId;
 use self::verdict::{OwnerState, Verdict, decide, is_of_the_hub};
 use super::{find, gone_is_fine, mentions};
 use karmada_controller_runtime::informer::{Informers, Notice};
-use karmada_controller_runtime::port::{Api, ApiError, Change, Object, Propagation, Resource};
+use karmada_controller_runtime::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};
 use karmada_controller_runtime::queue::Queue;
 use karmada_controller_runtime::runner::{self, Action, Controller, Error};
 
@@ -105,7 +105,7 @@ pub async fn run(informers: impl Into<Informers>, stop: CancellationToken) {
     // Events own nothing, are owned by nothing, and are many.
     let wanted = |resource: &Resource| &*resource.kind != "Event";
     tokio::join!(
-        informers.hear_all(wanted, Notice::All, &stop, Arc::new(handler)),
+        informers.handle_all(wanted, Notice::All, &stop, Arc::new(handler)),
         runner::run(informers.clone(), collector, queue, Vec::new(), 4, stop.clone()),
     );
 }
@@ -160,7 +160,7 @@ impl Collector {
                 Ok(Action::Done)
             }
             Verdict::Delete(propagation) => {
-                if propagation == Propagation::Foreground && self.is_in_a_circle(object).await? {
+                if propagation == DeletionPropagation::Foreground && self.is_in_a_circle(object).await? {
                     self.unblock(&id.resource, object).await?;
                 }
                 gone_is_fine(self.api.delete(&id.resource, &id.key, &object.uid, propagation).await)?;
@@ -295,12 +295,12 @@ impl Collector {
 }
 
 /// How a deletion that the collector begins goes on.
-fn propagation_of(finalizers: &[String]) -> Propagation {
+fn propagation_of(finalizers: &[String]) -> DeletionPropagation {
     let has = |name: &str| finalizers.iter().any(|f| f == name);
     match (has(ORPHAN), has(FOREGROUND)) {
-        (true, _) => Propagation::Orphan,
-        (_, true) => Propagation::Foreground,
-        _ => Propagation::Background,
+        (true, _) => DeletionPropagation::Orphan,
+        (_, true) => DeletionPropagation::Foreground,
+        _ => DeletionPropagation::Background,
     }
 }
 

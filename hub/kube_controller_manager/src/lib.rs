@@ -214,9 +214,14 @@ mod tests {
             let quiet = api.revision();
             pause().await;
             assert_eq!(api.revision(), quiet, "at rest nothing is written");
-            api.delete(&namespaces, &made.key, "", karmada_controller_runtime::port::Propagation::Background)
-                .await
-                .unwrap();
+            api.delete(
+                &namespaces,
+                &made.key,
+                "",
+                karmada_controller_runtime::port::DeletionPropagation::Background,
+            )
+            .await
+            .unwrap();
             pause().await;
             pause().await;
             assert_eq!(api.value("v1", "Namespace", "", "shop"), None);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::other_servers::OtherServers;
 use super::{find, gone_is_fine, resource, runs_nothing};
 use karmada_controller_runtime::informer::Informers;
-use karmada_controller_runtime::port::{Api, ApiError, Change, Key, Propagation, Resource};
+use karmada_controller_runtime::port::{Api, ApiError, Change, DeletionPropagation, Key, Resource};
 use karmada_controller_runtime::queue::Queue;
 use karmada_controller_runtime::runner::{self, Action, Clock, Controller, Error, Source};
 
@@ -125,7 +125,7 @@ impl Namespaces {
 
     async fn empty_of(&self, resource: &Resource, namespace: &str, left: &mut Left) -> Result<(), ApiError> {
         for object in self.api.list(resource, namespace).await?.iter().filter(|object| !object.deleting) {
-            match self.api.delete(resource, &object.key, &object.uid, Propagation::Background).await {
+            match self.api.delete(resource, &object.key, &object.uid, DeletionPropagation::Background).await {
                 Ok(()) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {}
                 Err(error) => left.failures.push(error.to_string()),
             }
@@ -254,7 +254,7 @@ mod tests {
         let map = |ns: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": ns}});
         api.seed_all([held, map("shop"), map("other")]);
         let key = Key { namespace: "".into(), name: "shop".into() };
-        api.delete(&namespaces, &key, "", Propagation::Background).await.unwrap();
+        api.delete(&namespaces, &key, "", DeletionPropagation::Background).await.unwrap();
 
         let stop = CancellationToken::new();
         settle(run(api.clone(), Arc::new(Nobody), fixed(), stop.clone()), stop).await;
@@ -298,7 +298,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(60)).await;
             for name in ["shop", "karmada-es-north"] {
                 let key = Key { namespace: "".into(), name: name.into() };
-                api.delete(&namespaces, &key, "", Propagation::Background).await.unwrap();
+                api.delete(&namespaces, &key, "", DeletionPropagation::Background).await.unwrap();
             }
             tokio::time::sleep(Duration::from_millis(4_900)).await;
             let execution = api.value("v1", "Namespace", "", "karmada-es-north");

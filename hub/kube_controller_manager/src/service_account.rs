@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::root_ca::on_change;
 use super::{KubeControllerManager, find, gone_is_fine, mentions, resource, runs_nothing};
 use karmada_controller_runtime::informer::Informers;
-use karmada_controller_runtime::port::{Api, Change, Key, Object, Propagation};
+use karmada_controller_runtime::port::{Api, Change, DeletionPropagation, Key, Object};
 use karmada_controller_runtime::queue::Queue;
 use karmada_controller_runtime::runner::{self, Action, Controller, Error, Source, key_of};
 
@@ -163,7 +163,9 @@ impl TokenSecrets {
             Verdict::Keep => {}
             Verdict::Delete => {
                 let key = &secret.key;
-                gone_is_fine(self.api.delete(&secrets, key, &secret.uid, Propagation::Background).await)?;
+                gone_is_fine(
+                    self.api.delete(&secrets, key, &secret.uid, DeletionPropagation::Background).await,
+                )?;
             }
             Verdict::Write(new) => gone_is_fine::<Arc<Object>>(self.api.update(&secrets, *new).await)?,
         }

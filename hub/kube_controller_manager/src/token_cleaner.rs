@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BOOTSTRAP_TOKEN, KUBE_SYSTEM, find, gone_is_fine, mentions, resource, secret_text, time, until};
 use karmada_controller_runtime::informer::Informers;
-use karmada_controller_runtime::port::{Api, Change, Key, Propagation};
+use karmada_controller_runtime::port::{Api, Change, DeletionPropagation, Key};
 use karmada_controller_runtime::queue::Queue;
 use karmada_controller_runtime::runner::{self, Action, Clock, Controller, Error, Source};
 
@@ -53,7 +53,9 @@ impl Controller for TokenCleaner {
         let now = (self.clock)();
         match end(&secret.value()?) {
             Some(end) if end <= now - KEPT => {
-                gone_is_fine(self.api.delete(&secrets, key, &secret.uid, Propagation::Background).await)?;
+                gone_is_fine(
+                    self.api.delete(&secrets, key, &secret.uid, DeletionPropagation::Background).await,
+                )?;
                 Ok(Action::Done)
             }
             Some(end) => Ok(Action::RequeueAfter(until(end + KEPT, now))),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{find, gone_is_fine, mentions, resource, time, until};
 use karmada_controller_runtime::informer::Informers;
-use karmada_controller_runtime::port::{Api, Change, Key, Propagation};
+use karmada_controller_runtime::port::{Api, Change, DeletionPropagation, Key};
 use karmada_controller_runtime::queue::Queue;
 use karmada_controller_runtime::runner::{self, Action, Clock, Controller, Error, Source};
 
@@ -46,7 +46,7 @@ impl Controller for TtlAfterFinished {
         let now = (self.clock)();
         match end(&job.value()?) {
             Some(end) if end <= now => {
-                gone_is_fine(self.api.delete(&jobs, key, &job.uid, Propagation::Foreground).await)?;
+                gone_is_fine(self.api.delete(&jobs, key, &job.uid, DeletionPropagation::Foreground).await)?;
                 Ok(Action::Done)
             }
             Some(end) => Ok(Action::RequeueAfter(until(end, now))),

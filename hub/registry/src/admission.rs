@@ -1,4 +1,4 @@
-//! Gates and touch-ups between a request and the store, in order: each may change the object or refuse the write.
+//! AdmissionChain and touch-ups between a request and the store, in order: each may change the object or refuse the write.
 //!
 //! In: an [`AdmissionRequest`]. Out: nothing, a changed object, or a `Status`.
 
@@ -22,7 +22,7 @@ pub mod type_check;
 mod variables;
 
 pub use certificates::{AskedName, CertificateRequests, ReadName};
-pub use dynamic::Dynamic;
+pub use dynamic::DynamicAdmission;
 pub use limits::LimitRanger;
 pub use namespace::NamespaceLifecycle;
 pub(crate) use pod_security::admit as pod_security;
@@ -33,8 +33,8 @@ pub(crate) use quota::Quotas;
 pub(crate) use resizing::admit as resizing;
 pub use service_accounts::ServiceAccounts;
 
+use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
-use crate::served::Served;
 use karmada_definitions::status::Status;
 
 /// One gate.
@@ -43,13 +43,13 @@ pub trait Admission: Send + Sync {
     ///
     /// # Errors
     /// The refusal: the write does not take place.
-    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status>;
+    fn admit(&self, context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status>;
 
     /// Judges one write once its object keeps the rules of its kind.
     ///
     /// # Errors
     /// The refusal: the write does not take place.
-    fn judge(&self, _: &Served, _: &AdmissionRequest<'_>) -> Result<(), Status> {
+    fn judge(&self, _: &RegistryContext, _: &AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
 
@@ -57,43 +57,55 @@ pub trait Admission: Send + Sync {
     ///
     /// # Errors
     /// The refusal: what was posted is not answered.
-    fn judge_unstored(&self, _: &Served, _: &AdmissionRequest<'_>) -> Result<(), Status> {
+    fn judge_unstored(&self, _: &RegistryContext, _: &AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
 }
 
-/// Held while a write is under way that others wait for.
-pub type Held = Option<Box<dyn Send + Sync>>;
+/// WriteGuard while a write is under way that others wait for.
+pub type WriteGuard = Option<Box<dyn Send + Sync>>;
 
 /// A gate that judges a write against all that is stored: writes that it is about come one after the other, so that no two of them fit into
 /// what there is room for once.
 #[async_trait::async_trait]
-pub trait InTurn: Send + Sync {
+pub trait SerializedAdmission: Send + Sync {
     /// Refuses the write, or lets it through. What comes back is held until the write is done, and seen by whoever judges next. It is asked
     /// last of all, of the object as it will be stored.
     ///
     /// # Errors
     /// The refusal: the write does not take place.
-    async fn admit(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<Held, Status>;
+    async fn admit(
+        &self,
+        context: &RegistryContext,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<WriteGuard, Status>;
 }
 
 /// The gates that every write passes, in their order.
-pub(crate) struct Gates(pub(crate) Vec<Box<dyn Admission>>);
+pub(crate) struct AdmissionChain(pub(crate) Vec<Box<dyn Admission>>);
 
-impl Gates {
-    pub(crate) fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        self.0.iter().try_for_each(|gate| gate.admit(served, request))
+impl AdmissionChain {
+    pub(crate) fn admit(
+        &self,
+        context: &RegistryContext,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        self.0.iter().try_for_each(|gate| gate.admit(context, request))
     }
 
-    pub(crate) fn judge(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        self.0.iter().try_for_each(|gate| gate.judge(served, request))
+    pub(crate) fn judge(
+        &self,
+        context: &RegistryContext,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        self.0.iter().try_for_each(|gate| gate.judge(context, request))
     }
 
     pub(crate) fn judge_unstored(
         &self,
-        served: &Served,
+        context: &RegistryContext,
         request: &AdmissionRequest<'_>,
     ) -> Result<(), Status> {
-        self.0.iter().try_for_each(|gate| gate.judge_unstored(served, request))
+        self.0.iter().try_for_each(|gate| gate.judge_unstored(context, request))
     }
 }

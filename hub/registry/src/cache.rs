@@ -11,7 +11,7 @@ mod collection;
 mod event_ring;
 mod key_ordered;
 mod published;
-mod shard;
+mod resource_cache;
 mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use karmada_schema::object::{ObjectKey, SharedValues, Stored};
 use karmada_store::{Event, Revision, Store, StoreError};
 use parking_lot::{Mutex, RwLock};
 pub use published::Published;
-pub use shard::{Listing, Shard};
+pub use resource_cache::{Listing, ResourceCache};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use unreadable::Unreadable;
@@ -58,7 +58,7 @@ pub struct CacheEvent {
 
 /// The cache of all resources.
 pub struct Cache {
-    shards: RwLock<BTreeMap<StorageId, Arc<Shard>>>,
+    resource_caches: RwLock<BTreeMap<StorageId, Arc<ResourceCache>>>,
     /// The names of namespaces, each kept once for all objects in it.
     namespaces: Mutex<BTreeSet<Arc<str>>>,
     /// What many objects have alike.
@@ -104,7 +104,7 @@ impl Cache {
         at_rest: Option<Arc<dyn ValueTransformer>>,
     ) -> Result<Arc<Cache>, StoreError> {
         let cache = Cache {
-            shards: RwLock::default(),
+            resource_caches: RwLock::default(),
             namespaces: Mutex::default(),
             values: SharedValues::default(),
             revision: watch::Sender::new(0),
@@ -133,14 +133,14 @@ impl Cache {
     }
 
     fn starts_at(&self, revision: Revision) {
-        self.shards.read().values().for_each(|shard| shard.start_at(revision));
+        self.resource_caches.read().values().for_each(|resource_cache| resource_cache.start_at(revision));
         self.revision.send_replace(revision);
     }
 
     async fn place(&self, key: &str, value: &Bytes, revision: Revision) {
         let Some(storage) = storage_of(key) else { return };
         match self.read(&storage, key, value, revision).await {
-            Ok(stored) => self.shard(&storage).place(stored),
+            Ok(stored) => self.of_resource(&storage).place(stored),
             Err(why) => self.cannot_read(&storage, key, why),
         }
     }
@@ -187,14 +187,14 @@ impl Cache {
 
     async fn apply(&self, event: &Event) {
         if let Some(storage) = storage_of(event.key()) {
-            let shard = self.shard(&storage);
+            let resource_cache = self.of_resource(&storage);
             match event {
                 Event::Put { current, .. } => {
                     let (key, revision) = (&current.key, current.mod_revision);
                     match self.read(&storage, key, &current.value, revision).await {
                         Ok(stored) => {
                             self.unreadable.remove(&storage, &stored.key);
-                            shard.apply(&storage, Some(stored), None, revision);
+                            resource_cache.apply(&storage, Some(stored), None, revision);
                         }
                         Err(why) => self.cannot_read(&storage, key, why),
                     }
@@ -202,7 +202,7 @@ impl Cache {
                 Event::Delete { key, revision, .. } => {
                     let key = object_key(&storage, key);
                     self.unreadable.remove(&storage, &key);
-                    shard.apply(&storage, None, Some(&key), *revision);
+                    resource_cache.apply(&storage, None, Some(&key), *revision);
                 }
             }
         }
@@ -268,28 +268,31 @@ impl Cache {
         self.namespaces.lock().retain(|name| Arc::strong_count(name) > 1);
         self.values.sweep();
         let now = tokio::time::Instant::now();
-        for shard in self.shards.read().values() {
-            shard.trim(now);
+        for resource_cache in self.resource_caches.read().values() {
+            resource_cache.trim(now);
         }
     }
 
     /// The cache of one resource, made on first use.
-    pub fn shard(&self, storage: &StorageId) -> Arc<Shard> {
-        if let Some(shard) = self.shards.read().get(storage) {
-            return shard.clone();
+    pub fn of_resource(&self, storage: &StorageId) -> Arc<ResourceCache> {
+        if let Some(resource_cache) = self.resource_caches.read().get(storage) {
+            return resource_cache.clone();
         }
-        let mut shards = self.shards.write();
-        shards.entry(storage.clone()).or_insert_with(|| Arc::new(Shard::starting_at(self.revision()))).clone()
+        let mut resource_caches = self.resource_caches.write();
+        resource_caches
+            .entry(storage.clone())
+            .or_insert_with(|| Arc::new(ResourceCache::starting_at(self.revision())))
+            .clone()
     }
 
     /// The objects of one resource, as they are listed and watched.
     pub fn collection(&self, storage: &StorageId) -> Collection {
-        Collection::following(self.shard(storage), self.revision.subscribe())
+        Collection::following(self.of_resource(storage), self.revision.subscribe())
     }
 
     /// One live object.
     pub fn get(&self, storage: &StorageId, key: &ObjectKey) -> Option<Arc<Stored>> {
-        self.shard(storage).get(key)
+        self.of_resource(storage).get(key)
     }
 
     /// Why an object is not here though it is stored: it cannot be read.
@@ -329,16 +332,20 @@ impl Cache {
 
     /// Object count of every resource, for metrics.
     pub fn counts(&self) -> Vec<(StorageId, usize)> {
-        self.shards.read().iter().map(|(id, shard)| (id.clone(), shard.len())).collect()
+        self.resource_caches
+            .read()
+            .iter()
+            .map(|(id, resource_cache)| (id.clone(), resource_cache.len()))
+            .collect()
     }
 }
 
-/// Resolves once one of the shards has an event after the revision beside it.
-pub async fn any_changed(shards: &[(Arc<Shard>, Revision)]) {
-    let each = shards.iter().map(|(shard, seen)| {
+/// Resolves once one of the resource_caches has an event after the revision beside it.
+pub async fn any_changed(resource_caches: &[(Arc<ResourceCache>, Revision)]) {
+    let each = resource_caches.iter().map(|(resource_cache, seen)| {
         Box::pin(async move {
             // Who fell off the ring has something to look at, too.
-            let _ = shard.subscribe(*seen).next().await;
+            let _ = resource_cache.subscribe(*seen).next().await;
         })
     });
     futures::future::select_all(each).await;

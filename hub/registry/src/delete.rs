@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::cache::storage_key;
 use crate::registry::{Registry, store_failed};
-use crate::request::{AdmissionRequest, DeleteOptions, Orphaning, Preconditions};
-use crate::served::Served;
+use crate::registry_context::RegistryContext;
+use crate::request::{AdmissionRequest, DeleteOptions, DeletionPropagation, Preconditions};
 use crate::storage;
 use crate::user::User;
 
@@ -51,7 +51,7 @@ impl Registry {
                 if whole { live.value() } else { storage::from_storage(definition, live.value()) };
             let mut request = AdmissionRequest::delete(definition, key, &mut object, user, options);
             if options.admitted {
-                self.gates.admit(self, &mut request)?;
+                self.admission.admit(self, &mut request)?;
             } else {
                 self.admit(&mut request).await?;
             }
@@ -62,7 +62,7 @@ impl Registry {
             let marked = self.mark(definition, object, options, orphaning);
             if options.is_dry() {
                 let shown = self.encoded(definition, marked.object)?;
-                let shown = Served::stored(&shown, live.revision)?;
+                let shown = RegistryContext::stored(&shown, live.revision)?;
                 return Ok(match marked.then {
                     Then::Stay => Deleted::Pending(live),
                     Then::Keep => Deleted::Pending(shown),
@@ -113,7 +113,7 @@ impl Registry {
             }
         }
         self.cache().wait_for(revision).await;
-        let object = Served::stored(&bytes, revision)?;
+        let object = RegistryContext::stored(&bytes, revision)?;
         Ok(Some(if marked.then == Then::Keep { Deleted::Pending(object) } else { Deleted::Gone(object) }))
     }
 
@@ -134,7 +134,7 @@ impl Registry {
         definition: &ResourceDefinition,
         mut object: Value,
         options: &DeleteOptions,
-        orphaning: Option<Orphaning>,
+        orphaning: Option<DeletionPropagation>,
     ) -> Marked {
         if definition.row.known == BuiltinKind::Namespace {
             return self.mark_namespace(object, orphaning);
@@ -179,7 +179,7 @@ impl Registry {
     }
 
     /// A namespace is emptied before it goes; its own finalizer waits for that.
-    fn mark_namespace(&self, mut object: Value, orphaning: Option<Orphaning>) -> Marked {
+    fn mark_namespace(&self, mut object: Value, orphaning: Option<DeletionPropagation>) -> Marked {
         let before = object.clone();
         let first = object["metadata"]["deletionTimestamp"].is_null();
         if first {
@@ -206,7 +206,7 @@ impl Registry {
         definition: &ResourceDefinition,
         object: &mut Value,
         options: &DeleteOptions,
-        orphaning: Option<Orphaning>,
+        orphaning: Option<DeletionPropagation>,
     ) -> Option<Then> {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !object["metadata"]["deletionTimestamp"].is_null() {
@@ -252,13 +252,13 @@ struct Marked {
     then: Then,
 }
 
-fn set_propagation(object: &mut Value, wanted: Orphaning) {
+fn set_propagation(object: &mut Value, wanted: DeletionPropagation) {
     let mut finalizers = meta::finalizers(object);
     finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
     match wanted {
-        Orphaning::Background => {}
-        Orphaning::Foreground => finalizers.push(FOREGROUND.to_owned()),
-        Orphaning::Orphan => finalizers.push(ORPHAN.to_owned()),
+        DeletionPropagation::Background => {}
+        DeletionPropagation::Foreground => finalizers.push(FOREGROUND.to_owned()),
+        DeletionPropagation::Orphan => finalizers.push(ORPHAN.to_owned()),
     }
     let metadata = meta::of(object);
     if finalizers.is_empty() {
@@ -269,15 +269,20 @@ fn set_propagation(object: &mut Value, wanted: Orphaning) {
 }
 
 /// Makes the finalizers say what becomes of dependants: as asked, else as the object says, else as its kind does.
-fn settle_finalizers(definition: &ResourceDefinition, object: &mut Value, asked: Option<Orphaning>) {
+fn settle_finalizers(
+    definition: &ResourceDefinition,
+    object: &mut Value,
+    asked: Option<DeletionPropagation>,
+) {
     if !definition.row.collected {
         return;
     }
-    let usual = if definition.row.orphans { Orphaning::Orphan } else { Orphaning::Background };
+    let usual =
+        if definition.row.orphans { DeletionPropagation::Orphan } else { DeletionPropagation::Background };
     let finalizers = meta::finalizers(object);
     let own = finalizers.iter().find_map(|one| match one.as_str() {
-        ORPHAN => Some(Orphaning::Orphan),
-        FOREGROUND => Some(Orphaning::Foreground),
+        ORPHAN => Some(DeletionPropagation::Orphan),
+        FOREGROUND => Some(DeletionPropagation::Foreground),
         _ => None,
     });
     set_propagation(object, asked.or(own).unwrap_or(usual));

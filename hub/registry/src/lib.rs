@@ -16,8 +16,8 @@ pub mod object_identity;
 pub mod prepare;
 pub mod reconciler;
 mod registry;
+mod registry_context;
 mod request;
-mod served;
 pub mod services;
 pub mod storage;
 mod unstored_admission;
@@ -31,10 +31,10 @@ pub use authorize::{Attributes, Authorize, Decision};
 pub use delete::Deleted;
 pub use object_identity::resource_version;
 pub use registry::{Parts, Registry, Written};
+pub use registry_context::{Clock, Ids, RegistryContext};
 pub use request::{
-    AdmissionRequest, DeleteOptions, FieldValidation, How, Operation, Orphaning, PatchShown, Preconditions,
-    Warnings, WriteOptions,
+    AdmissionRequest, DeleteOptions, DeletionPropagation, FieldValidation, How, Operation, PatchShown,
+    Preconditions, Warnings, WriteOptions,
 };
-pub use served::{Clock, Ids, Served};
 pub use user::{Origin, User};
 pub use virtual_resource::{VirtualRequest, VirtualResource};

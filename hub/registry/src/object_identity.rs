@@ -12,8 +12,8 @@ use karmada_kinds::strategy;
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
+use crate::registry_context::RegistryContext;
 use crate::request::{PatchShown, WriteOptions};
-use crate::served::Served;
 
 /// Letters of generated names: no vowels, so that no words come out.
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -31,7 +31,7 @@ pub fn resource_version(text: &str) -> Result<u64, String> {
 
 /// Gives a new object its identity: type, namespace, name, uid, creation time. `dry`: nothing will be stored.
 pub(crate) fn of_new(
-    served: &Served,
+    context: &RegistryContext,
     definition: &ResourceDefinition,
     namespace: &str,
     object: &mut Value,
@@ -44,7 +44,7 @@ pub(crate) fn of_new(
         let message = "resourceVersion should not be set on objects to be created".to_owned();
         return Err(Status { code: 500, reason: "".into(), message, details: None });
     }
-    let (uid, now) = (served.new_uid(), served.now_text());
+    let (uid, now) = (context.new_uid(), context.now_text());
     let metadata = meta::of(object);
     for server_side in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(server_side);
@@ -66,12 +66,12 @@ pub(crate) fn owners_once(object: &mut Value) {
 }
 
 /// Gives a new object the name that it asks the server to make. After defaulting, which does not see it.
-pub(super) fn name_of_new(served: &Served, definition: &ResourceDefinition, object: &mut Value) {
+pub(super) fn name_of_new(context: &RegistryContext, definition: &ResourceDefinition, object: &mut Value) {
     if !meta::name(object).is_empty() {
         return;
     }
     let generate = meta::text(object, "generateName").to_owned();
-    let seed = served.new_uid();
+    let seed = context.new_uid();
     if !generate.is_empty() {
         let name = generated_name(&generate, &seed);
         if definition.row.known == BuiltinKind::Namespace {

@@ -9,21 +9,26 @@ use karmada_schema::Empties;
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
 
+use crate::registry_context::RegistryContext;
 use crate::request::WriteOptions;
-use crate::served::Served;
 use crate::user::User;
 
 /// Fills in defaults.
-pub(crate) fn defaults(served: &Served, definition: &ResourceDefinition, object: &mut Value) {
+pub(crate) fn defaults(context: &RegistryContext, definition: &ResourceDefinition, object: &mut Value) {
     karmada_kinds::default(definition, object);
-    (definition.row.date)(object, &|| served.now_text());
+    (definition.row.date)(object, &|| context.now_text());
 }
 
 /// What the server decides about a new object: no status of the client's, first generation.
-pub(crate) fn new_object(served: &Served, definition: &ResourceDefinition, object: &mut Value, user: &User) {
+pub(crate) fn new_object(
+    context: &RegistryContext,
+    definition: &ResourceDefinition,
+    object: &mut Value,
+    user: &User,
+) {
     let brought = definition.row.created_with_status && object["status"].is_object();
     if definition.subresource("status").is_some() && !brought {
-        match (definition.row.first_status)(object, &served.now_text()) {
+        match (definition.row.first_status)(object, &context.now_text()) {
             Some(status) => object["status"] = status,
             None => {
                 if let Some(members) = object.as_object_mut() {
@@ -216,13 +221,13 @@ pub(crate) fn tolerated(
 
 /// Records who owns what was written.
 pub(crate) fn managed_fields(
-    served: &Served,
+    context: &RegistryContext,
     definition: &ResourceDefinition,
     old: Option<&Value>,
     new: &mut Value,
     options: &WriteOptions,
 ) {
-    let now = served.now_text();
+    let now = context.now_text();
     let (name, subresource) = (&*options.field_manager, &*options.subresource);
     let manager = karmada_kinds::FieldManager { name, subresource, now: &now, force: false };
     karmada_kinds::update_managed(definition, old, new, manager);

@@ -61,12 +61,15 @@ pub async fn run(registry: Arc<Registry>, reconciler: impl Reconciler, stop: Can
 
 async fn looks(cache: &Cache, mut served: Option<watch::Receiver<u64>>, mut reconciler: impl Reconciler) {
     let storages = reconciler.reads().iter().map(|storage| StorageId(Arc::from(*storage)));
-    let shards: Vec<_> = storages.map(|storage| cache.shard(&storage)).collect();
+    let resource_caches: Vec<_> = storages.map(|storage| cache.of_resource(&storage)).collect();
     let mut retry = RETRY;
     loop {
         // Before the look: what changes from here on is looked at after it.
         served.as_mut().map(|served| *served.borrow_and_update());
-        let seen: Vec<_> = shards.iter().map(|shard| (shard.clone(), shard.revision())).collect();
+        let seen: Vec<_> = resource_caches
+            .iter()
+            .map(|resource_cache| (resource_cache.clone(), resource_cache.revision()))
+            .collect();
         let next = reconciler.look().await.unwrap_or_else(|status| {
             tracing::warn!(why = status.message, again = ?retry, "{} could not be kept right", reconciler.keeps());
             Next::After(retry)

@@ -12,11 +12,13 @@ use karmada_definitions::status::Status;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_store::{Store, StoreError};
 
-use crate::admission::{Admission, Dynamic, Gates, Held, InTurn, Quotas};
+use crate::admission::{
+    Admission, AdmissionChain, DynamicAdmission, Quotas, SerializedAdmission, WriteGuard,
+};
 use crate::authorize::Authorize;
 use crate::cache::Cache;
+use crate::registry_context::{Clock, Ids, RegistryContext};
 use crate::request::AdmissionRequest;
-use crate::served::{Clock, Ids, Served};
 use crate::services;
 
 /// What a write left behind.
@@ -48,21 +50,21 @@ pub struct Parts {
 
 /// The registry of all served resources.
 pub struct Registry {
-    served: Served,
-    pub(crate) gates: Gates,
-    pub(crate) dynamic: Dynamic,
+    context: RegistryContext,
+    pub(crate) admission: AdmissionChain,
+    pub(crate) dynamic: DynamicAdmission,
     /// Who judges last, in this order.
-    in_turn: Vec<Box<dyn InTurn>>,
-    /// Held while a Service is given its addresses, until it is stored.
+    serialized: Vec<Box<dyn SerializedAdmission>>,
+    /// WriteGuard while a Service is given its addresses, until it is stored.
     services: tokio::sync::Mutex<()>,
 }
 
 /// Everything that can be asked of what is served can be asked of the registry.
 impl std::ops::Deref for Registry {
-    type Target = Served;
+    type Target = RegistryContext;
 
-    fn deref(&self) -> &Served {
-        &self.served
+    fn deref(&self) -> &RegistryContext {
+        &self.context
     }
 }
 
@@ -70,13 +72,13 @@ impl Registry {
     /// A registry of these parts.
     pub fn new(parts: Parts) -> Self {
         let Parts { store, cache, catalogue, admission, authorizer, clock, ids } = parts;
-        let dynamic = Dynamic::new(&cache, authorizer);
+        let dynamic = DynamicAdmission::new(&cache, authorizer);
         let quotas = Box::new(Quotas::new(&cache));
         Registry {
-            served: Served::new(store, cache, catalogue, clock, ids),
-            gates: Gates(admission),
+            context: RegistryContext::new(store, cache, catalogue, clock, ids),
+            admission: AdmissionChain(admission),
             dynamic,
-            in_turn: vec![quotas],
+            serialized: vec![quotas],
             services: tokio::sync::Mutex::default(),
         }
     }
@@ -90,8 +92,8 @@ impl Registry {
 
     /// The same registry, where a further gate judges writes one after the other.
     #[must_use]
-    pub fn judging(mut self, gate: Box<dyn InTurn>) -> Self {
-        self.in_turn.push(gate);
+    pub fn judging(mut self, gate: Box<dyn SerializedAdmission>) -> Self {
+        self.serialized.push(gate);
         self
     }
 
@@ -106,7 +108,7 @@ impl Registry {
         }
         let guard = self.services.lock().await;
         let mut taken = services::Taken::default();
-        let (all, _) = self.cache().shard(&definition.storage).list("", None, 0, &|_| true);
+        let (all, _) = self.cache().of_resource(&definition.storage).list("", None, 0, &|_| true);
         all.iter().filter(|other| other.key != *key).for_each(|other| taken.add(&other.value()));
         let seed = self.seed();
         Some((guard, services::Allocator { taken, seed, dry: false, drawn: 0 }))
@@ -114,15 +116,18 @@ impl Registry {
 
     /// Admission up to the last change of the object: the gates, then mutating webhooks; what those change passes the gates again.
     pub(crate) async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        self.gates.admit(self, request)?;
+        self.admission.admit(self, request)?;
         let Some(configured) = self.dynamic.for_request(request) else { return Ok(()) };
-        self.dynamic.mutate(self, &self.gates, &configured, request).await
+        self.dynamic.mutate(self, &self.admission, &configured, request).await
     }
 
     /// Admission of the object as it will be stored, after its own rules: the gates, Pod security, nodes of changed Pods, policies,
     /// validating webhooks, quotas. What comes back is to be held until the write is done.
-    pub(crate) async fn admit_final(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<Held>, Status> {
-        self.gates.judge(self, request)?;
+    pub(crate) async fn admit_final(
+        &self,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<Vec<WriteGuard>, Status> {
+        self.admission.judge(self, request)?;
         crate::admission::pod_security(self, request)?;
         crate::admission::resizing(self, request)?;
         if let Some(configured) = self.dynamic.for_request(request) {
@@ -131,8 +136,8 @@ impl Registry {
         }
         crate::admission::last_look(self, request)?;
         self.dynamic.may_name_parameters(self, request)?;
-        let mut held = Vec::with_capacity(self.in_turn.len());
-        for gate in &self.in_turn {
+        let mut held = Vec::with_capacity(self.serialized.len());
+        for gate in &self.serialized {
             held.push(gate.admit(self, request).await?);
         }
         Ok(held)

@@ -177,7 +177,7 @@ pub struct Preconditions {
 
 /// What becomes of dependants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Orphaning {
+pub enum DeletionPropagation {
     /// Collected after the object is gone.
     Background,
     /// Collected before.
@@ -201,7 +201,7 @@ impl DeleteOptions {
     ///
     /// # Errors
     /// 422: both ways of asking are used, or the policy's name is unknown.
-    pub fn orphaning(&self) -> Result<Option<Orphaning>, Status> {
+    pub fn orphaning(&self) -> Result<Option<DeletionPropagation>, Status> {
         if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
             return Err(invalid_options(
                 "FieldValueInvalid",
@@ -213,9 +213,9 @@ impl DeleteOptions {
             ));
         }
         match (self.propagation_policy.as_deref(), self.orphan_dependents) {
-            (Some("Background"), _) | (None, Some(false)) => Ok(Some(Orphaning::Background)),
-            (Some("Foreground"), _) => Ok(Some(Orphaning::Foreground)),
-            (Some("Orphan"), _) | (None, Some(true)) => Ok(Some(Orphaning::Orphan)),
+            (Some("Background"), _) | (None, Some(false)) => Ok(Some(DeletionPropagation::Background)),
+            (Some("Foreground"), _) => Ok(Some(DeletionPropagation::Foreground)),
+            (Some("Orphan"), _) | (None, Some(true)) => Ok(Some(DeletionPropagation::Orphan)),
             (Some(other), _) => Err(invalid_options(
                 "FieldValueNotSupported",
                 "propagationPolicy",

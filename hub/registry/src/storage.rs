@@ -11,7 +11,7 @@ use karmada_kinds::conversion;
 use karmada_schema::object::Stored;
 use serde_json::Value;
 
-use crate::served::Served;
+use crate::registry_context::RegistryContext;
 
 /// The largest object that is stored, as etcd's default request limit.
 const MAX_OBJECT: usize = 3 << 19;
@@ -26,12 +26,12 @@ pub(crate) fn to_storage(definition: &ResourceDefinition, object: Value) -> Valu
 
 /// The object in the version it is stored in, by the kind's webhook where it has one.
 pub(crate) async fn store(
-    served: &Served,
+    context: &RegistryContext,
     definition: &ResourceDefinition,
     object: Value,
 ) -> Result<Value, Status> {
     match &definition.custom {
-        Some(custom) => crate::crd::conversion::store(custom, served.cache(), object).await,
+        Some(custom) => crate::crd::conversion::store(custom, context.cache(), object).await,
         None => Ok(to_storage(definition, object)),
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn answer(
 ) -> Result<Arc<Stored>, Status> {
     match (&definition.custom, shown) {
         (Some(custom), Some(object)) => crate::crd::conversion::shown(custom, &object, revision),
-        _ => Served::stored(bytes, revision),
+        _ => RegistryContext::stored(bytes, revision),
     }
 }
 

@@ -39,10 +39,10 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<(), Status> {
         let mut request = AdmissionRequest::unstored(definition, operation, key, object, options);
-        self.gates.judge_unstored(self, &request)?;
+        self.admission.judge_unstored(self, &request)?;
         let Some(configured) = self.dynamic.for_request(&request) else { return Ok(()) };
         name_type(definition, request.subresource, request.object);
-        self.dynamic.mutate(self, &self.gates, &configured, &mut request).await?;
+        self.dynamic.mutate(self, &self.admission, &configured, &mut request).await?;
         self.dynamic.judge(self, &configured, &mut request).await?;
         self.dynamic.validate(self, &configured, &mut request).await
     }

@@ -10,7 +10,7 @@ use karmada_api::validation::taint_policy::{NoExecute, validate_cluster_taint_po
 use karmada_core::cron_federated_hpa::validation::validate_cron_federated_hpa;
 use karmada_definitions::status::Status;
 use karmada_registry::admission::Admission;
-use karmada_registry::{AdmissionRequest, Operation, Served};
+use karmada_registry::{AdmissionRequest, Operation, RegistryContext};
 use karmada_schema::object::meta;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub struct KarmadaPolicies {
 }
 
 impl Admission for KarmadaPolicies {
-    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let operation = match request.operation {
             Operation::Create => karmada::Operation::Create,
             Operation::Update => karmada::Operation::Update,
@@ -37,8 +37,8 @@ impl Admission for KarmadaPolicies {
             return Ok(());
         }
         let (group, kind) = (&*request.definition.group, &*request.definition.kind);
-        let context = Context { now: served.now(), new_uuid: &|| served.new_uid() };
-        keep_permanent_id(kind, request.object, request.old, &|| served.new_uid());
+        let context = Context { now: context.now(), new_uuid: &|| context.new_uid() };
+        keep_permanent_id(kind, request.object, request.old, &|| context.new_uid());
         karmada::mutate(group, kind, operation, request.object, request.old, &context);
         let mut errors = karmada::validate(group, kind, operation, request.object, request.old);
         if kind == "ClusterTaintPolicy" {
@@ -78,7 +78,7 @@ fn keep_permanent_id(kind: &str, object: &mut Value, old: Option<&Value>, new_ui
 pub struct DeletionProtection;
 
 impl Admission for DeletionProtection {
-    fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, _: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let protected = request.object["metadata"]["labels"][PROTECTED] == "Always";
         if request.operation != Operation::Delete || !protected {
             return Ok(());

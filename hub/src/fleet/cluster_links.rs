@@ -93,7 +93,7 @@ impl ClusterLinks {
 
     /// Brings up to date what is not fresh.
     async fn look_at_all(&self) {
-        let clusters = self.registry.cache().shard(&Self::clusters()).snapshot("").items;
+        let clusters = self.registry.cache().of_resource(&Self::clusters()).snapshot("").items;
         let now = self.registry.now();
         for (n, cluster) in clusters.iter().enumerate() {
             if !self.is_fresh(&cluster.key, now) {

@@ -6,17 +6,17 @@ use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_lua::{Customization, validation};
 use karmada_registry::admission::Admission;
-use karmada_registry::{AdmissionRequest, Operation, Served};
+use karmada_registry::{AdmissionRequest, Operation, RegistryContext};
 
 /// The gate.
 pub struct CustomizationValidation;
 
 impl Admission for CustomizationValidation {
-    fn admit(&self, _: &Served, _: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, _: &RegistryContext, _: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    fn judge(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    fn judge(&self, context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
         let definition = request.definition;
         let meant = &*definition.group == "config.karmada.io"
             && &*definition.kind == "ResourceInterpreterCustomization"
@@ -31,7 +31,7 @@ impl Admission for CustomizationValidation {
             return Ok(());
         }
         let storage = StorageId("config.karmada.io/resourceinterpretercustomizations".into());
-        let stored = served.cache().shard(&storage).snapshot("").items;
+        let stored = context.cache().of_resource(&storage).snapshot("").items;
         let others: Vec<Customization> =
             stored.iter().map(|other| Customization::of(&other.value())).collect();
         validation::check(&new, &others).map_err(|why| Status::forbidden(definition, &request.key.name, &why))

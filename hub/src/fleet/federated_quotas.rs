@@ -17,9 +17,9 @@ use karmada_core::quota::{Stamp, Tally, admit, asks_for_more, used_by};
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_kinds::conversion::to_storage;
-use karmada_registry::admission::{Held, InTurn};
-use karmada_registry::cache::{Cache, Shard};
-use karmada_registry::{AdmissionRequest, Operation, Served};
+use karmada_registry::admission::{SerializedAdmission, WriteGuard};
+use karmada_registry::cache::{Cache, ResourceCache};
+use karmada_registry::{AdmissionRequest, Operation, RegistryContext};
 use karmada_schema::object::Stored;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -28,8 +28,8 @@ use tokio::sync::Mutex as Turn;
 
 /// The gate. Whose turn it is by namespace, with what was counted there last.
 pub struct FederatedQuotas {
-    quotas: Arc<Shard>,
-    bindings: Arc<Shard>,
+    quotas: Arc<ResourceCache>,
+    bindings: Arc<ResourceCache>,
     turns: Mutex<BTreeMap<Arc<str>, Arc<Turn<Tally>>>>,
 }
 
@@ -57,10 +57,11 @@ fn usage(request: &AdmissionRequest<'_>, binding: &Value) -> ResourceList {
 impl FederatedQuotas {
     /// Over what is in `cache`.
     pub fn new(cache: &Cache) -> FederatedQuotas {
-        let shard = |group: &str, plural: &str| cache.shard(&StorageId(format!("{group}/{plural}").into()));
+        let resource_cache =
+            |group: &str, plural: &str| cache.of_resource(&StorageId(format!("{group}/{plural}").into()));
         FederatedQuotas {
-            quotas: shard(POLICY_GROUP, "federatedresourcequotas"),
-            bindings: shard(WORK_GROUP, "resourcebindings"),
+            quotas: resource_cache(POLICY_GROUP, "federatedresourcequotas"),
+            bindings: resource_cache(WORK_GROUP, "resourcebindings"),
             turns: Mutex::default(),
         }
     }
@@ -92,8 +93,8 @@ fn is_about(request: &AdmissionRequest<'_>) -> bool {
 }
 
 #[async_trait::async_trait]
-impl InTurn for FederatedQuotas {
-    async fn admit(&self, _: &Served, request: &AdmissionRequest<'_>) -> Result<Held, Status> {
+impl SerializedAdmission for FederatedQuotas {
+    async fn admit(&self, _: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<WriteGuard, Status> {
         let namespace = &request.key.namespace;
         if !is_about(request) || self.quotas.snapshot(namespace).items.is_empty() {
             return Ok(None);

@@ -77,7 +77,7 @@ impl Overview {
     pub fn page(&self) -> String {
         let found = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters");
         let Ok(definition) = found else { return String::new() };
-        let all = self.registry.cache().shard(&definition.storage).snapshot("").items;
+        let all = self.registry.cache().of_resource(&definition.storage).snapshot("").items;
         let links = self.fleet.links();
         let seen = all.iter().filter_map(|stored| {
             let cluster: Cluster = serde_json::from_slice(&stored.json()).ok()?;

@@ -45,9 +45,9 @@ impl MemberIds {
     }
 
     fn catch_up(&mut self, cache: &Cache) {
-        let shard = cache.shard(&ClusterLinks::clusters());
+        let resource_cache = cache.of_resource(&ClusterLinks::clusters());
         while let Some(place) = self.place {
-            let mut subscription = shard.subscribe(place);
+            let mut subscription = resource_cache.subscribe(place);
             match subscription.next().now_or_never() {
                 None => return,
                 Some(Ok(events)) => {
@@ -58,7 +58,7 @@ impl MemberIds {
                 Some(Err(_)) => self.place = None,
             }
         }
-        let all = shard.snapshot("");
+        let all = resource_cache.snapshot("");
         (self.ids, self.names, self.place) = (BTreeMap::new(), BTreeMap::new(), Some(all.revision));
         all.items.iter().for_each(|cluster| self.put(cluster));
     }

@@ -69,8 +69,8 @@ impl PendingWorks {
 
     /// The Works of the cluster that have not got there.
     pub fn of(&self, cluster: &str) -> Pending {
-        let shard = self.registry.cache().shard(&StorageId("work.karmada.io/works".into()));
-        let works = shard.snapshot(&execution_namespace(cluster)).items;
+        let resource_cache = self.registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
+        let works = resource_cache.snapshot(&execution_namespace(cluster)).items;
         let before = self.fleet.take_looks(cluster);
         let looks: WorkProgressCache = works
             .iter()

@@ -51,7 +51,7 @@ impl Reports {
     }
 
     fn works_of(&self, cluster: &str) -> Vec<Arc<Stored>> {
-        let works = self.registry.cache().shard(&StorageId("work.karmada.io/works".into()));
+        let works = self.registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
         works.snapshot(&execution_namespace(cluster)).items
     }
 

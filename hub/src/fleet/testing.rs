@@ -21,7 +21,7 @@ use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
 use karmada_proto::frame;
 use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, agent_frame, hub_frame};
-use karmada_registry::{AdmissionRequest, Registry, Served, admission::Admission};
+use karmada_registry::{AdmissionRequest, Registry, RegistryContext, admission::Admission};
 use karmada_schema::object::{ObjectKey, Stored};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ impl FullDisk {
 }
 
 impl Admission for FullDisk {
-    fn admit(&self, _: &Served, _: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, _: &RegistryContext, _: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if self.0.load(Ordering::SeqCst) { Err(Status::unavailable("the disk is full")) } else { Ok(()) }
     }
 }

@@ -14,7 +14,7 @@ use karmada_definitions::resource::StorageId;
 use karmada_gateway::ports::{Body, Former, Json, PortError, Work, WorkEvent, WorkFeed, WorkSource};
 use karmada_gateway::router::{Change, History, Read, Router};
 use karmada_registry::Registry;
-use karmada_registry::cache::{CacheEvent, Expired, Listing, Shard};
+use karmada_registry::cache::{CacheEvent, Expired, Listing, ResourceCache};
 use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -28,26 +28,26 @@ const MOST: usize = 4096;
 /// The cache as a source of Works.
 pub struct CachedWorks {
     registry: Arc<Registry>,
-    shard: Arc<Shard>,
+    resource_cache: Arc<ResourceCache>,
     router: Arc<Router<Changed>>,
 }
 
 impl CachedWorks {
     /// A source over a registry, which follows its Works until told to stop. Must be called within a tokio runtime.
     pub fn start(registry: Arc<Registry>, tasks: &TaskTracker, stop: CancellationToken) -> Self {
-        let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
+        let resource_cache = registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
         let router = Router::new(MOST);
         // Whoever opens from here on reads at least up to this place.
-        let place = shard.revision();
-        tasks.spawn(stop.run_until_cancelled_owned(follow(shard.clone(), router.clone(), place)));
-        CachedWorks { registry, shard, router }
+        let place = resource_cache.revision();
+        tasks.spawn(stop.run_until_cancelled_owned(follow(resource_cache.clone(), router.clone(), place)));
+        CachedWorks { registry, resource_cache, router }
     }
 }
 
 /// Takes every change of a Work to the session that it is for.
-async fn follow(shard: Arc<Shard>, router: Arc<Router<Changed>>, mut place: u64) {
+async fn follow(resource_cache: Arc<ResourceCache>, router: Arc<Router<Changed>>, mut place: u64) {
     loop {
-        let mut subscription = shard.subscribe(place);
+        let mut subscription = resource_cache.subscribe(place);
         match subscription.next().await {
             Ok(events) => {
                 place = subscription.place();
@@ -59,7 +59,7 @@ async fn follow(shard: Arc<Shard>, router: Arc<Router<Changed>>, mut place: u64)
             // So far behind that changes are not kept any more: everybody reads what there is. The place comes first, so that who
             // opens in between reads from beyond it.
             Err(Expired) => {
-                place = shard.revision();
+                place = resource_cache.revision();
                 router.lose_place();
                 tracing::warn!(
                     "the router of Works fell behind the store: every session reads its Works anew"
@@ -166,13 +166,13 @@ impl Change for Changed {
 /// The cache's Works as the router reads them.
 struct Shelf<'a> {
     registry: &'a Registry,
-    shard: &'a Shard,
+    resource_cache: &'a ResourceCache,
     cluster: &'a str,
 }
 
 impl History<WorkEvent> for Shelf<'_> {
     fn after(&self, namespace: &str, revision: u64) -> Option<Read<WorkEvent>> {
-        let events = match self.shard.subscribe(revision).next().now_or_never() {
+        let events = match self.resource_cache.subscribe(revision).next().now_or_never() {
             Some(Ok(events)) => events,
             Some(Err(Expired)) => return None,
             None => Vec::new(),
@@ -186,7 +186,7 @@ impl History<WorkEvent> for Shelf<'_> {
     }
 
     fn all(&self, namespace: &str) -> Read<WorkEvent> {
-        let Listing { items, revision } = self.shard.snapshot(namespace);
+        let Listing { items, revision } = self.resource_cache.snapshot(namespace);
         let works = items.iter().filter_map(|work| upsert(self.registry, self.cluster, work));
         Read { items: works.chain([WorkEvent::Synced { revision }]).collect(), revision }
     }
@@ -195,7 +195,7 @@ impl History<WorkEvent> for Shelf<'_> {
 #[async_trait]
 impl WorkSource for CachedWorks {
     async fn watch(&self, cluster: &str, resume: Option<u64>) -> Result<WorkFeed, PortError> {
-        let shelf = Shelf { registry: &self.registry, shard: &self.shard, cluster };
+        let shelf = Shelf { registry: &self.registry, resource_cache: &self.resource_cache, cluster };
         let opened = self.router.open(&execution_namespace(cluster), resume, &shelf);
         let (registry, cluster) = (self.registry.clone(), cluster.to_owned());
         let then = opened.then.filter_map(move |changed| future::ready(event(&registry, &cluster, &changed)));
@@ -206,7 +206,7 @@ impl WorkSource for CachedWorks {
     }
 
     fn all(&self, cluster: &str) -> Vec<Work> {
-        let Listing { items, .. } = self.shard.snapshot(&execution_namespace(cluster));
+        let Listing { items, .. } = self.resource_cache.snapshot(&execution_namespace(cluster));
         let works = items.iter().filter_map(|work| upsert(&self.registry, cluster, work));
         works
             .filter_map(|event| if let WorkEvent::Upsert(work) = event { Some(work) } else { None })
@@ -214,7 +214,7 @@ impl WorkSource for CachedWorks {
     }
 
     fn holds(&self, cluster: &str, key: &str) -> bool {
-        self.shard.get(&ObjectKey::new(&execution_namespace(cluster), key)).is_some()
+        self.resource_cache.get(&ObjectKey::new(&execution_namespace(cluster), key)).is_some()
     }
 }
 

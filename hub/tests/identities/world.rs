@@ -133,7 +133,7 @@ impl World {
     /// The events about a Cluster with this reason.
     pub fn events(&self, cluster: &str, reason: &str) -> Vec<Value> {
         let events = self.hub.registry.definition("", "v1", "events").unwrap();
-        let all = self.hub.registry.cache().shard(&events.storage).snapshot("").items;
+        let all = self.hub.registry.cache().of_resource(&events.storage).snapshot("").items;
         let all = all.iter().map(|event| event.value());
         all.filter(|event| event["reason"] == reason && event["involvedObject"]["name"] == cluster).collect()
     }

@@ -108,8 +108,8 @@ fn content_of(revision: u64, json: &Bytes) -> Option<(Bytes, Content)> {
 }
 
 fn stored(registry: &Registry, site: &str) -> Vec<Arc<Stored>> {
-    let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
-    shard.snapshot(&execution_namespace(site)).items
+    let resource_cache = registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
+    resource_cache.snapshot(&execution_namespace(site)).items
 }
 
 impl Wants {

@@ -83,23 +83,23 @@ fn kept(mut manifest: Value) -> Value {
 
 /// The bodies of a site's Works as its agent is to name them.
 pub fn bodies(registry: &Registry, site: &str) -> BTreeMap<String, Bytes> {
-    let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
-    let all = shard.snapshot(&execution_namespace(site)).items;
+    let resource_cache = registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
+    let all = resource_cache.snapshot(&execution_namespace(site)).items;
     let body = |work: &Arc<Stored>| Some((work.key.name.to_string(), body_hash(&work.json())?));
     all.iter().filter_map(body).collect()
 }
 
 /// The Works of a site as the hub has them.
 pub fn works(registry: &Registry, site: &str) -> BTreeMap<String, Value> {
-    let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
-    let all = shard.snapshot(&execution_namespace(site)).items;
+    let resource_cache = registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
+    let all = resource_cache.snapshot(&execution_namespace(site)).items;
     all.iter().map(|work| (work.key.name.to_string(), work.value())).collect()
 }
 
 /// The names and uids of a site's Works, and whether they are on their way out.
 pub fn lives(registry: &Registry, site: &str) -> Vec<(String, String, bool)> {
-    let shard = registry.cache().shard(&StorageId("work.karmada.io/works".into()));
-    let all = shard.snapshot(&execution_namespace(site)).items;
+    let resource_cache = registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
+    let all = resource_cache.snapshot(&execution_namespace(site)).items;
     all.iter().map(|work| (work.key.name.to_string(), work.uid().to_owned(), work.deleting)).collect()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In: a fleet at rest. Out: rows.
 
-use karmada_controllers::port::{Api, Key, Propagation};
+use karmada_controllers::port::{Api, DeletionPropagation, Key};
 use serde_json::json;
 
 use crate::fleet::{self, Size, change, cluster_name, clusters, deployment_name, kind};
@@ -133,7 +133,10 @@ impl Bench<'_> {
         self.gauge.measure("join", self.times, join).await;
         let leave = async |time: usize| {
             let key = Key { namespace: "".into(), name: cluster_name(self.size.clusters + time).into() };
-            self.api.delete(&resource, &key, "", Propagation::Background).await.expect("the cluster goes");
+            self.api
+                .delete(&resource, &key, "", DeletionPropagation::Background)
+                .await
+                .expect("the cluster goes");
         };
         self.gauge.measure("leave", self.times, leave).await;
     }

@@ -40,14 +40,14 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
     let wanted = automatic::wanted(&catalogue);
     let made = wanted.iter().map(|object| ensure(registry, definition, object));
     join_all(made).await.into_iter().collect::<Result<(), Status>>()?;
-    let all = registry.cache().shard(&definition.storage).snapshot("").items;
+    let all = registry.cache().of_resource(&definition.storage).snapshot("").items;
     let gone = all.iter().filter(|object| {
         let is_ours = object.label(AUTOMANAGED).is_some();
         is_ours && !wanted.iter().any(|one| *meta::name(one) == *object.key.name) && is_local(&object.value())
     });
     let taken = gone.map(|object| remove(registry, definition, object));
     join_all(taken).await.into_iter().collect::<Result<(), Status>>()?;
-    let all = registry.cache().shard(&definition.storage).snapshot("").items;
+    let all = registry.cache().of_resource(&definition.storage).snapshot("").items;
     let local = all.iter().filter(|object| is_local(&object.value()));
     let told = local.map(|object| tell(registry, definition, object, Availability::local()));
     join_all(told).await.into_iter().collect()
@@ -109,7 +109,7 @@ impl Aggregator {
     async fn look(&self, registry: &Registry) -> Option<bool> {
         let catalogue = registry.catalogue();
         let definition = catalogue.resource(GROUP, "v1", "apiservices")?;
-        let all = registry.cache().shard(&definition.storage).snapshot("").items;
+        let all = registry.cache().of_resource(&definition.storage).snapshot("").items;
         let handed: Vec<_> =
             all.iter().filter_map(|object| Some((object, Handed::read(&object.value())?))).collect();
         let places: Vec<_> = handed.iter().map(|(_, handed)| handed.place()).collect();

@@ -26,7 +26,7 @@ pub(super) fn address(cache: &Cache, wanted: &ServiceRef) -> Result<(String, u16
         let message = format!("service/{} in \"{}\" is not present", wanted.name, wanted.namespace);
         return Err(Nowhere { reason: "ServiceNotFound", message });
     };
-    let slices = cache.shard(&StorageId("discovery.k8s.io/endpointslices".into()));
+    let slices = cache.of_resource(&StorageId("discovery.k8s.io/endpointslices".into()));
     let of_service = |object: &karmada_schema::object::Stored| {
         object.label("kubernetes.io/service-name").as_deref() == Some(&*wanted.name)
     };

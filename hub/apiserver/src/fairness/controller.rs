@@ -32,7 +32,7 @@ pub async fn settle(registry: &Registry) -> Result<(), Status> {
     };
     ensure_all(registry, levels, flow_control::levels(), &flow_control::mandatory_levels()).await?;
     ensure_all(registry, schemas, flow_control::schemas(), &flow_control::mandatory_schemas()).await?;
-    let all = registry.cache().shard(&schemas.storage).snapshot("").items;
+    let all = registry.cache().of_resource(&schemas.storage).snapshot("").items;
     let told = all.iter().map(|schema| tell(registry, schemas, levels, schema));
     join_all(told).await.into_iter().collect()
 }

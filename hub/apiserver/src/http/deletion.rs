@@ -54,9 +54,9 @@ impl ApiServer {
         let selector = list::selector(definition, &call.query)?;
         list::at_least(&self.registry.cache().collection(&definition.storage), &call.query).await?;
         self.registry.all_readable(definition, &wanted.namespace)?;
-        let shard = self.registry.cache().shard(&definition.storage);
+        let resource_cache = self.registry.cache().of_resource(&definition.storage);
         let revision = self.registry.cache().revision();
-        let (found, _) = shard.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
+        let (found, _) = resource_cache.list(&wanted.namespace, None, 0, &|object| selector.matches(object));
         for object in &found {
             match self.registry.delete(definition, &object.key, &options, &call.user).await {
                 Err(status) if status.code != 404 => return Err(status),

@@ -73,7 +73,7 @@ impl ApiServer {
         options: &WriteOptions,
     ) -> Result<bool, Status> {
         let budgets = self.registry.definition("policy", "v1", "poddisruptionbudgets")?;
-        let all = self.registry.cache().shard(&budgets.storage).snapshot(namespace).items;
+        let all = self.registry.cache().of_resource(&budgets.storage).snapshot(namespace).items;
         let guards = |budget: &&Arc<Stored>| {
             LabelSelector::of_json(&budget.value()["spec"]["selector"]).matches(|key| pod.label(key))
         };

@@ -183,7 +183,7 @@ impl ApiServer {
         let matching = query.get("resourceVersionMatch");
         let (namespace, objects) = (resource.namespace, self.registry.list(resource).await?);
         let keep = |object: &Stored| selector.matches(object);
-        let shard = objects.shard();
+        let resource_cache = objects.of_resource();
         let finish = |found, revision| finish(&objects, namespace, selector, found, (revision, limit));
         let token = query.get("continue");
         if !token.is_empty() {
@@ -196,9 +196,9 @@ impl ApiServer {
             let after = ObjectKey::new(&place.after.0, &place.after.1);
             let Ok(revision) = u64::try_from(place.revision) else {
                 let revision = objects.revision();
-                return Ok(finish(shard.list(namespace, Some(&after), limit, &keep), revision));
+                return Ok(finish(resource_cache.list(namespace, Some(&after), limit, &keep), revision));
             };
-            let found = shard
+            let found = resource_cache
                 .list_at(revision, namespace, Some(&after), limit, &keep)
                 .map_err(|_| Status::expired_page(Continue { revision: AS_IT_IS, ..place }.encode()))?;
             return Ok(finish(found, revision));
@@ -210,11 +210,11 @@ impl ApiServer {
                 let gone = |_| {
                     Status::expired(format!("The resourceVersion for the provided list is too old: {exact}"))
                 };
-                Ok(finish(shard.list_at(exact, namespace, None, limit, &keep).map_err(gone)?, exact))
+                Ok(finish(resource_cache.list_at(exact, namespace, None, limit, &keep).map_err(gone)?, exact))
             }
             _ => {
                 // The cache may move on between the two reads; naming the earlier revision is safe, the later is not.
-                Ok(finish(shard.list(namespace, None, limit, &keep), revision))
+                Ok(finish(resource_cache.list(namespace, None, limit, &keep), revision))
             }
         }
     }
@@ -229,7 +229,11 @@ fn finish(
     (revision, limit): (u64, usize),
 ) -> Page {
     let behind = |key: &ObjectKey, most: usize| {
-        objects.shard().list_at(revision, namespace, Some(key), most, &|_| true).ok().map(|(rest, _)| rest)
+        objects
+            .of_resource()
+            .list_at(revision, namespace, Some(key), most, &|_| true)
+            .ok()
+            .map(|(rest, _)| rest)
     };
     // A full page goes on while there is anything behind it, whether the selector will match that or not.
     let full = limit > 0 && items.len() == limit;

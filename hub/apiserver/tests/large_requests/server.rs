@@ -13,7 +13,7 @@ use karmada_registry::admission::{Admission, LimitRanger, NamespaceLifecycle, Po
 use karmada_registry::cache::Cache;
 use karmada_registry::crd::DefinitionController;
 use karmada_registry::user::MASTERS;
-use karmada_registry::{AdmissionRequest, Operation, Parts, Registry, Served, User};
+use karmada_registry::{AdmissionRequest, Operation, Parts, Registry, RegistryContext, User};
 use karmada_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -49,7 +49,7 @@ impl ServiceAccountTokens for NoTokens {
 struct KarmadaRules;
 
 impl Admission for KarmadaRules {
-    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let operation = match request.operation {
             Operation::Create => karmada::Operation::Create,
             Operation::Update => karmada::Operation::Update,
@@ -59,7 +59,7 @@ impl Admission for KarmadaRules {
         if !request.subresource.is_empty() || !group.ends_with("karmada.io") {
             return Ok(());
         }
-        let context = Context { now: served.now(), new_uuid: &|| served.new_uid() };
+        let context = Context { now: context.now(), new_uuid: &|| context.new_uid() };
         karmada::mutate(group, kind, operation, request.object, request.old, &context);
         match karmada::validate(group, kind, operation, request.object, request.old).is_empty() {
             true => Ok(()),

@@ -23,12 +23,12 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Whether a change is one of those; `dull` where nothing but the status may differ.
-    pub fn wants(self, dull: bool) -> bool {
+    /// Whether a change is one of those; `is_status_only` where nothing but the status may differ.
+    pub fn wants(self, is_status_only: bool) -> bool {
         match self {
             Notice::All => true,
-            Notice::ButStatus => !dull,
-            Notice::OnlyStatus => dull,
+            Notice::ButStatus => !is_status_only,
+            Notice::OnlyStatus => is_status_only,
         }
     }
 }
@@ -38,12 +38,12 @@ impl Notice {
 pub(super) struct Delta {
     pub(super) change: Change,
     /// Nothing but the status may differ.
-    pub(super) dull: bool,
+    pub(super) is_status_only: bool,
 }
 
 impl Delta {
     fn whole(change: Change) -> Delta {
-        Delta { change, dull: false }
+        Delta { change, is_status_only: false }
     }
 }
 
@@ -90,8 +90,8 @@ impl Known {
                 match before {
                     Some(before) if before.uid == object.uid => {
                         let again = before.revision != 0 && before.revision == object.revision;
-                        let dull = before.differs_in_status_only(&object);
-                        [None, (!again).then_some(Delta { change: Change::Applied(object), dull })]
+                        let is_status_only = before.differs_in_status_only(&object);
+                        [None, (!again).then_some(Delta { change: Change::Applied(object), is_status_only })]
                     }
                     before => {
                         let gone = before.map(|before| tombstone(resource, &object.key, &before.uid));
@@ -203,8 +203,8 @@ mod tests {
             let mut known = Known::default();
             known.take(&resource(), before);
             let [_, told] = known.take(&resource(), after);
-            let dull = told.unwrap().dull;
-            [Notice::All, Notice::ButStatus, Notice::OnlyStatus].map(|notice| notice.wants(dull))
+            let is_status_only = told.unwrap().is_status_only;
+            [Notice::All, Notice::ButStatus, Notice::OnlyStatus].map(|notice| notice.wants(is_status_only))
         };
         assert_eq!(told(object(1, 7, "1", 1), object(1, 7, "1", 2)), [true, false, true], "status");
         for (what, after) in [

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use kinds::KINDS;
 use state::{Calls, State, Trouble, Watcher};
 
-use super::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use super::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::workqueues::Workqueues;
 
 /// Changes that a watcher may be behind before it is cut off.
@@ -271,7 +271,7 @@ impl Api for FakeApi {
         resource: &Resource,
         key: &Key,
         uid: &str,
-        propagation: Propagation,
+        propagation: DeletionPropagation,
     ) -> Result<(), ApiError> {
         self.state.lock().delete(resource, key, uid, propagation)
     }
@@ -308,10 +308,10 @@ mod tests {
         let grown = api.update(&kind, object).await.unwrap();
         assert_eq!((grown.generation, &grown.value().unwrap()["status"]["ready"]), (2, &json!(1)));
         assert!(matches!(
-            api.delete(&kind, &grown.key, "another", Propagation::Background).await,
+            api.delete(&kind, &grown.key, "another", DeletionPropagation::Background).await,
             Err(ApiError::Conflict(_))
         ));
-        api.delete(&kind, &grown.key, &grown.uid, Propagation::Background).await.unwrap();
+        api.delete(&kind, &grown.key, &grown.uid, DeletionPropagation::Background).await.unwrap();
         let mut held = api.value("apps/v1", "Deployment", "n", "a").unwrap();
         assert!(held["metadata"]["deletionTimestamp"].is_string(), "the finalizer holds it");
         held["metadata"]["finalizers"] = json!([]);
@@ -328,7 +328,7 @@ mod tests {
         let mut watch = api.watch(&kind, "n").await.unwrap();
         let b = api.create(&kind, map("b", "n")).await.unwrap();
         api.create(&kind, map("c", "other")).await.unwrap();
-        api.delete(&kind, &b.key, "", Propagation::Background).await.unwrap();
+        api.delete(&kind, &b.key, "", DeletionPropagation::Background).await.unwrap();
         let mut told = Vec::new();
         while let Some(Some(change)) = watch.next().now_or_never() {
             told.push(match change {

@@ -178,7 +178,7 @@ async fn a_namespace_that_is_made_anew_waits_for_the_work_of_the_one_before() {
     let name = before[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let work = Key { namespace: "karmada-es-m1".into(), name: name.as_str().into() };
     assert_eq!(stage.0.api.values(WORK_API, "Work"), before, "it is the first one's, and goes with it");
-    stage.0.api.delete(&resource, &work, "", Propagation::Background).await.unwrap();
+    stage.0.api.delete(&resource, &work, "", DeletionPropagation::Background).await.unwrap();
     let waits = sync.reconcile(&key).await.unwrap();
     assert!(matches!(waits, Action::RequeueAfter(_)), "its cluster has not let go yet: {waits:?}");
     assert_eq!(owner(&stage), [json!("u1")]);

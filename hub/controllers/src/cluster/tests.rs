@@ -108,7 +108,7 @@ fn works(api: &FakeApi) -> Vec<String> {
 async fn delete(api: &FakeApi, api_version: &str, kind: &str, namespace: &str, name: &str) {
     let resource = api.resource_of(api_version, kind).unwrap();
     let key = Key { namespace: namespace.into(), name: name.into() };
-    api.delete(&resource, &key, "", Propagation::Background).await.unwrap();
+    api.delete(&resource, &key, "", DeletionPropagation::Background).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

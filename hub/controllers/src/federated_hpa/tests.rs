@@ -377,7 +377,7 @@ async fn the_loop_looks_every_fifteen_seconds_and_hears_of_edits() {
     seconds(1).await;
     assert_eq!(replicas(&api), 7, "an edit counts at once");
     assert_eq!(controller.remembered.lock().len(), 1);
-    api.delete(&kind, &key("shop", "h"), "", crate::port::Propagation::Background).await.unwrap();
+    api.delete(&kind, &key("shop", "h"), "", crate::port::DeletionPropagation::Background).await.unwrap();
     seconds(1).await;
     let asked = clusters.asked();
     seconds(60).await;

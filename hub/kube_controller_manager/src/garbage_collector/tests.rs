@@ -28,7 +28,7 @@ async fn collected(api: &Arc<FakeApi>) {
     settle(run(api.clone(), stop.clone()), stop).await;
 }
 
-async fn delete(api: &FakeApi, kind: (&str, &str), name: &str, propagation: Propagation) {
+async fn delete(api: &FakeApi, kind: (&str, &str), name: &str, propagation: DeletionPropagation) {
     let resource = api.resource_of(kind.0, kind.1).unwrap();
     let key = Key { namespace: "n".into(), name: name.into() };
     api.delete(&resource, &key, "", propagation).await.unwrap();
@@ -79,7 +79,7 @@ async fn dependants_follow_their_owner_while_the_collector_runs() {
     let acts = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(maps(&api), ["a"]);
-        delete(&api, DEPLOYMENT, "web", Propagation::Background).await;
+        delete(&api, DEPLOYMENT, "web", DeletionPropagation::Background).await;
     };
     tokio::join!(settle(run(api.clone(), stop.clone()), stop), acts);
     assert!(maps(&api).is_empty());
@@ -96,7 +96,7 @@ async fn in_the_foreground_the_owner_waits_for_those_that_block_it() {
         map("n", "quick", &[("Deployment", "web", "uid-web", true)]),
         map("n", "grandchild", &[("ConfigMap", "quick", "uid-quick", true)]),
     ]);
-    delete(&api, DEPLOYMENT, "web", Propagation::Foreground).await;
+    delete(&api, DEPLOYMENT, "web", DeletionPropagation::Foreground).await;
     collected(&api).await;
     assert_eq!(maps(&api), ["slow"]);
     assert!(api.value("apps/v1", "Deployment", "n", "web").is_some(), "slow blocks it");
@@ -114,13 +114,13 @@ async fn owners_in_a_circle_do_not_wait_for_each_other_for_ever() {
     let one =
         |name: &str, owner: &str| map("n", name, &[("ConfigMap", owner, &format!("uid-{owner}"), true)]);
     api.seed_all([one("a", "c"), one("b", "a"), one("c", "b"), one("d", "c")]);
-    delete(&api, ("v1", "ConfigMap"), "a", Propagation::Foreground).await;
+    delete(&api, ("v1", "ConfigMap"), "a", DeletionPropagation::Foreground).await;
     collected(&api).await;
     assert_eq!(maps(&api), Vec::<String>::new());
     // Two that were both deleted so, each for the other to go first, stay, as with kube-controller-manager; but nothing spins.
     api.seed_all([one("e", "f"), one("f", "e")]);
     for name in ["e", "f"] {
-        delete(&api, ("v1", "ConfigMap"), name, Propagation::Foreground).await;
+        delete(&api, ("v1", "ConfigMap"), name, DeletionPropagation::Foreground).await;
     }
     collected(&api).await;
     assert_eq!(maps(&api), ["e", "f"]);
@@ -130,7 +130,7 @@ async fn owners_in_a_circle_do_not_wait_for_each_other_for_ever() {
 async fn orphans_stay_and_forget_their_owner() {
     let api = api();
     api.seed_all([owner("n", "web"), map("n", "a", &[("Deployment", "web", "uid-web", true)])]);
-    delete(&api, DEPLOYMENT, "web", Propagation::Orphan).await;
+    delete(&api, DEPLOYMENT, "web", DeletionPropagation::Orphan).await;
     collected(&api).await;
     assert_eq!(api.value("apps/v1", "Deployment", "n", "web"), None);
     let a = api.value("v1", "ConfigMap", "n", "a").unwrap();
@@ -174,7 +174,7 @@ async fn what_the_hub_made_for_an_owner_goes_with_it_also_where_dependants_are_t
     let mut by_hand = of_the_hub("work.karmada.io/v1alpha1", "Work", "n", false);
     by_hand["metadata"]["name"] = json!("by-hand");
     api.seed(by_hand);
-    delete(&api, DEPLOYMENT, "web", Propagation::Orphan).await;
+    delete(&api, DEPLOYMENT, "web", DeletionPropagation::Orphan).await;
     collected(&api).await;
     assert_eq!(api.value("apps/v1", "Deployment", "n", "web"), None);
     assert_eq!(api.value(BINDING.0, BINDING.1, "n", "web-deployment"), None);

@@ -1,7 +1,7 @@
 //! What becomes of an object, by the state of its owners. Pure.
 
 use super::{OwnerReference, propagation_of};
-use karmada_controller_runtime::port::{Propagation, Resource};
+use karmada_controller_runtime::port::{DeletionPropagation, Resource};
 
 /// The group of bindings and Works.
 const WORK_GROUP: &str = "work.karmada.io";
@@ -29,7 +29,7 @@ pub(super) enum Verdict {
     /// Drop the references to owners that are not present.
     DropOwners,
     /// Delete the object.
-    Delete(Propagation),
+    Delete(DeletionPropagation),
 }
 
 /// Decides about an object that is not being deleted.
@@ -47,7 +47,7 @@ pub(super) fn decide(owners: &[OwnerState], finalizers: &[String], has_dependant
     }
     // What an owner waits for lets its own dependants go first too.
     if any(OwnerState::Waiting) && has_dependants {
-        return Verdict::Delete(Propagation::Foreground);
+        return Verdict::Delete(DeletionPropagation::Foreground);
     }
     Verdict::Delete(propagation_of(finalizers))
 }
@@ -72,10 +72,10 @@ mod tests {
             (&[Present, Present], &[], false, Verdict::Keep),
             (&[Present, Absent], &[], false, Verdict::DropOwners),
             (&[Present, Waiting], &[], false, Verdict::DropOwners),
-            (&[Absent, Absent], &[], true, Verdict::Delete(Propagation::Background)),
-            (&[Absent], &orphan, true, Verdict::Delete(Propagation::Orphan)),
-            (&[Waiting, Absent], &[], true, Verdict::Delete(Propagation::Foreground)),
-            (&[Waiting], &[], false, Verdict::Delete(Propagation::Background)),
+            (&[Absent, Absent], &[], true, Verdict::Delete(DeletionPropagation::Background)),
+            (&[Absent], &orphan, true, Verdict::Delete(DeletionPropagation::Orphan)),
+            (&[Waiting, Absent], &[], true, Verdict::Delete(DeletionPropagation::Foreground)),
+            (&[Waiting], &[], false, Verdict::Delete(DeletionPropagation::Background)),
             (&[Absent, Unknown], &[], false, Verdict::AskAgain),
         ];
         for (owners, finalizers, has_dependants, expected) in table {

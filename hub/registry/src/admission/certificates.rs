@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::Admission;
 use crate::authorize::{Attributes, Authorize};
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 use crate::user::MASTERS;
 
 const GROUP: &str = "certificates.k8s.io";
@@ -73,7 +73,7 @@ impl CertificateRequests {
 }
 
 impl Admission for CertificateRequests {
-    fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, _: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let definition = request.definition;
         if definition.row.known != BuiltinKind::CertificateRequest {
             return Ok(());

@@ -18,7 +18,7 @@ use karmada_definitions::resource::StorageId;
 use super::hook::Hook;
 use super::policies::{Binding, Policy};
 use crate::authorize::Authorize;
-use crate::cache::{Cache, Shard};
+use crate::cache::{Cache, ResourceCache};
 use crate::request::AdmissionRequest;
 use crate::user::Origin;
 
@@ -61,9 +61,9 @@ impl Configured {
 }
 
 /// Follows the configurations.
-pub struct Dynamic {
+pub struct DynamicAdmission {
     /// Mutating and validating webhooks, policies, bindings.
-    shards: [Arc<Shard>; 4],
+    resource_caches: [Arc<ResourceCache>; 4],
     now: ArcSwapOption<Configured>,
     /// Held while the configurations are read.
     reading: Mutex<()>,
@@ -73,26 +73,33 @@ pub struct Dynamic {
     pub(crate) exempt: &'static [&'static str],
 }
 
-impl Dynamic {
+impl DynamicAdmission {
     /// Over the configurations in `cache`.
-    pub fn new(cache: &Arc<Cache>, authorizer: Arc<dyn Authorize>) -> Dynamic {
+    pub fn new(cache: &Arc<Cache>, authorizer: Arc<dyn Authorize>) -> DynamicAdmission {
         let kinds = [
             "mutatingwebhookconfigurations",
             "validatingwebhookconfigurations",
             "validatingadmissionpolicies",
             "validatingadmissionpolicybindings",
         ];
-        let shards = kinds.map(|plural| cache.shard(&StorageId(format!("{GROUP}/{plural}").into())));
-        Dynamic { shards, now: ArcSwapOption::empty(), reading: Mutex::new(()), authorizer, exempt: &[] }
+        let resource_caches =
+            kinds.map(|plural| cache.of_resource(&StorageId(format!("{GROUP}/{plural}").into())));
+        DynamicAdmission {
+            resource_caches,
+            now: ArcSwapOption::empty(),
+            reading: Mutex::new(()),
+            authorizer,
+            exempt: &[],
+        }
     }
 
     /// What is configured for a request; `None` where nothing is, or nothing may stand in this request's way.
     pub(crate) fn for_request(&self, request: &AdmissionRequest<'_>) -> Option<Arc<Configured>> {
-        let [mutating, validating, _, bindings] = &self.shards;
+        let [mutating, validating, _, bindings] = &self.resource_caches;
         if mutating.is_empty() && validating.is_empty() && bindings.is_empty() || self.passes_by(request) {
             return None;
         }
-        let revisions = [0, 1, 2, 3].map(|at: usize| self.shards[at].revision());
+        let revisions = [0, 1, 2, 3].map(|at: usize| self.resource_caches[at].revision());
         if let Some(now) = self.now.load_full().filter(|now| now.revisions == revisions) {
             return Some(now);
         }
@@ -120,7 +127,7 @@ impl Dynamic {
         if before.revisions == revisions {
             return before;
         }
-        let [mutating, validating, policies, bindings] = &self.shards;
+        let [mutating, validating, policies, bindings] = &self.resource_caches;
         let configured = Arc::new(Configured {
             revisions,
             mutating: read(mutating, &before.mutating, Hook::all),
@@ -134,8 +141,12 @@ impl Dynamic {
 }
 
 /// Every object of a kind, read; those that are as before are not read again.
-fn read<T: Clone>(shard: &Shard, before: &Read<T>, of: impl Fn(&serde_json::Value) -> T) -> Read<T> {
-    let objects = shard.snapshot("").items.into_iter();
+fn read<T: Clone>(
+    resource_cache: &ResourceCache,
+    before: &Read<T>,
+    of: impl Fn(&serde_json::Value) -> T,
+) -> Read<T> {
+    let objects = resource_cache.snapshot("").items.into_iter();
     let one = |object: Arc<karmada_schema::object::Stored>| {
         let known = before.get(&object.key.name).filter(|(revision, _)| *revision == object.revision);
         let read = known.map_or_else(|| of(&object.value()), |(_, known)| known.clone());

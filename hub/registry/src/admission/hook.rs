@@ -21,8 +21,8 @@ use super::expressions::{self, Expression, Sight};
 use super::review::{self, Shown};
 use super::rules::Matching;
 use crate::authorize::Authorize;
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Warnings};
-use crate::served::Served;
 use crate::webhook::{self, Purpose, Target};
 
 /// Bytes of a webhook's patch: those of the largest request.
@@ -96,13 +96,13 @@ impl Hook {
     pub(crate) async fn ask(
         &self,
         authorizer: &Arc<dyn Authorize>,
-        served: &Served,
+        context: &RegistryContext,
         request: &AdmissionRequest<'_>,
         may: May,
     ) -> Result<Option<(Answer, Arc<karmada_definitions::resource::ResourceDefinition>)>, Status> {
-        let Some(seen) = self.matching.matches(served, request)? else { return Ok(None) };
-        let shown = review::shown(served, request, &seen).await?;
-        let uid = served.new_uid();
+        let Some(seen) = self.matching.matches(context, request)? else { return Ok(None) };
+        let shown = review::shown(context, request, &seen).await?;
+        let uid = context.new_uid();
         let about = review::about(request, &seen, &uid);
         if !self.conditions_hold(authorizer, request, &shown, &about)? {
             return Ok(None);
@@ -111,7 +111,7 @@ impl Hook {
             let why = format!("admission webhook \"{}\" does not support dry run", self.name);
             return Err(Status::bad_request(why));
         }
-        match self.call(served, shown, about, (&uid, may), request.warnings).await {
+        match self.call(context, shown, about, (&uid, may), request.warnings).await {
             Ok(answer) => Ok(Some((answer, seen))),
             Err(Refusal::Denied(status)) => Err(status),
             Err(Refusal::Failed(why)) if self.ignores_failure => {
@@ -152,14 +152,14 @@ impl Hook {
 
     async fn call(
         &self,
-        served: &Served,
+        context: &RegistryContext,
         shown: Shown,
         mut about: Value,
         (uid, may): (&str, May),
         notes: &Warnings,
     ) -> Result<Answer, Refusal> {
         let failed = |why: String| Refusal::Failed(format!("failed to call webhook: {why}"));
-        let target = Target::of_client(served.cache(), &self.client).map_err(failed)?;
+        let target = Target::of_client(context.cache(), &self.client).map_err(failed)?;
         let target = target.with_timeout(self.within);
         let before = shown.object.clone();
         about["object"] = shown.object;

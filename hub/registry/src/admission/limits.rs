@@ -16,33 +16,33 @@ use karmada_schema::object::meta;
 use serde_json::{Value, json};
 
 use super::Admission;
-use crate::cache::{Cache, Shard};
+use crate::cache::{Cache, ResourceCache};
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The gate.
 pub struct LimitRanger {
-    ranges: Arc<Shard>,
+    ranges: Arc<ResourceCache>,
 }
 
 impl LimitRanger {
     /// Over the ranges in `cache`.
     pub fn new(cache: &Cache) -> Self {
-        LimitRanger { ranges: cache.shard(&StorageId("core/limitranges".into())) }
+        LimitRanger { ranges: cache.of_resource(&StorageId("core/limitranges".into())) }
     }
 }
 
 impl Admission for LimitRanger {
-    fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, _: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         if judged(request) == Some(Judged::Pod) {
             self.limits(request).iter().for_each(|limits| fill_in(request.object, limits));
         }
         Ok(())
     }
 
-    fn judge(&self, _: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    fn judge(&self, _: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
         let Some(judged) = judged(request) else { return Ok(()) };
         for limits in self.limits(request) {
             let errors = each_once(match judged {

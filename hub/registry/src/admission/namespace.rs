@@ -7,8 +7,8 @@ use karmada_definitions::status::{Cause, Details, Status};
 use karmada_schema::object::ObjectKey;
 
 use super::Admission;
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 
 /// Namespaces that outlive every request.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -17,7 +17,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 pub struct NamespaceLifecycle;
 
 impl Admission for NamespaceLifecycle {
-    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let definition = request.definition;
         let is_namespace = definition.row.known == BuiltinKind::Namespace;
         if is_namespace && request.operation == Operation::Delete && IMMORTAL.contains(&&*request.key.name) {
@@ -27,15 +27,19 @@ impl Admission for NamespaceLifecycle {
                 "this namespace may not be deleted",
             ));
         }
-        may_create(served, request)
+        may_create(context, request)
     }
 
-    fn judge_unstored(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        may_create(served, request)
+    fn judge_unstored(
+        &self,
+        context: &RegistryContext,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<(), Status> {
+        may_create(context, request)
     }
 }
 
-fn may_create(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+fn may_create(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let definition = request.definition;
     if !definition.namespaced || request.operation != Operation::Create {
         return Ok(());
@@ -50,7 +54,7 @@ fn may_create(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Sta
     }
     let namespaces = StorageId("core/namespaces".into());
     let key = ObjectKey::new("", &request.key.namespace);
-    let Some(namespace) = served.cache().get(&namespaces, &key) else {
+    let Some(namespace) = context.cache().get(&namespaces, &key) else {
         return Err(missing(&request.key.namespace));
     };
     if namespace.deleting { Err(terminating(request)) } else { Ok(()) }

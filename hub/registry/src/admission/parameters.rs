@@ -12,24 +12,24 @@ use karmada_schema::object::ObjectKey;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use super::Dynamic;
+use super::DynamicAdmission;
 use super::dynamic::GROUP;
 use crate::authorize::Attributes;
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 use crate::user::{MASTERS, Origin, User};
 
 /// All of something.
 const ALL: &str = "*";
 
-impl Dynamic {
+impl DynamicAdmission {
     /// Judges who names parameters.
     ///
     /// # Errors
     /// The writer may not read them.
     pub(crate) fn may_name_parameters(
         &self,
-        served: &Served,
+        context: &RegistryContext,
         request: &AdmissionRequest<'_>,
     ) -> Result<(), Status> {
         let is_trusted =
@@ -39,8 +39,8 @@ impl Dynamic {
             return Ok(());
         }
         let (field, why) = match &*request.definition.plural {
-            "validatingadmissionpolicies" => ("paramKind", self.kind_refused(served, request)),
-            "validatingadmissionpolicybindings" => ("paramRef", self.reference_refused(served, request)),
+            "validatingadmissionpolicies" => ("paramKind", self.kind_refused(context, request)),
+            "validatingadmissionpolicybindings" => ("paramRef", self.reference_refused(context, request)),
             _ => return Ok(()),
         };
         let Some(why) = why else { return Ok(()) };
@@ -50,13 +50,13 @@ impl Dynamic {
         Err(Status::invalid(&request.definition.group, &request.definition.kind, &request.key.name, causes))
     }
 
-    fn kind_refused(&self, served: &Served, request: &AdmissionRequest<'_>) -> Option<String> {
+    fn kind_refused(&self, context: &RegistryContext, request: &AdmissionRequest<'_>) -> Option<String> {
         let kind = &request.object["spec"]["paramKind"];
         let is_new = request.old.is_none_or(|old| old["spec"]["paramKind"] != *kind);
         if !kind.is_object() || !is_new {
             return None;
         }
-        let place = place_of(served, kind);
+        let place = place_of(context, kind);
         let asked = place.map_or_else(everything, |place| Attributes {
             name: ALL.into(),
             namespace: ALL.into(),
@@ -74,7 +74,7 @@ impl Dynamic {
         })
     }
 
-    fn reference_refused(&self, served: &Served, request: &AdmissionRequest<'_>) -> Option<String> {
+    fn reference_refused(&self, context: &RegistryContext, request: &AdmissionRequest<'_>) -> Option<String> {
         let spec = &request.object["spec"];
         let reference = &spec["paramRef"];
         let same = |old: &Value| {
@@ -87,9 +87,9 @@ impl Dynamic {
         let verb = if text("name").is_empty() { "list" } else { "get" };
         let name = spec["policyName"].as_str().unwrap_or_default();
         let storage = StorageId(format!("{GROUP}/validatingadmissionpolicies").into());
-        let policy = served.cache().get(&storage, &ObjectKey::new("", name)).map(|policy| policy.value());
+        let policy = context.cache().get(&storage, &ObjectKey::new("", name)).map(|policy| policy.value());
         let kind = policy.as_ref().map(|policy| &policy["spec"]["paramKind"]).filter(|kind| kind.is_object());
-        let place = kind.and_then(|kind| place_of(served, kind));
+        let place = kind.and_then(|kind| place_of(context, kind));
         let known = place.is_some();
         let asked = Attributes {
             verb: verb.to_owned(),
@@ -117,10 +117,10 @@ impl Dynamic {
 }
 
 /// The resource of a kind, where it is served.
-fn place_of(served: &Served, kind: &Value) -> Option<Attributes> {
+fn place_of(context: &RegistryContext, kind: &Value) -> Option<Attributes> {
     let text = |field: &str| kind[field].as_str().unwrap_or_default();
     let (group, version) = split_api_version(text("apiVersion"));
-    let catalogue = served.catalogue();
+    let catalogue = context.catalogue();
     let found = catalogue.kind(group, version, text("kind"))?;
     Some(Attributes {
         group: group.to_owned(),

@@ -26,8 +26,8 @@ use serde_json::Value;
 
 use self::policy::{Level, Policy, Standard};
 use self::standards::{in_detail, violations};
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 
 /// Parts of a Pod by which what it asks of a node is not changed.
 const HARMLESS: [&str; 8] =
@@ -37,19 +37,19 @@ const HARMLESS: [&str; 8] =
 ///
 /// # Errors
 /// 403 for a Pod that violates what is enforced; 422 for a namespace whose labels cannot be read.
-pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+pub(crate) fn admit(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     if !matches!(request.operation, Operation::Create | Operation::Update) {
         return Ok(());
     }
     let definition = request.definition;
     match definition.row.known {
         kind_row::BuiltinKind::Namespace if request.subresource.is_empty() => {
-            namespaces::admit(served, request)
+            namespaces::admit(context, request)
         }
-        kind_row::BuiltinKind::Pod if !HARMLESS.contains(&request.subresource) => pod(served, request),
+        kind_row::BuiltinKind::Pod if !HARMLESS.contains(&request.subresource) => pod(context, request),
         _ if request.subresource.is_empty() => {
             if let Some(path) = definition.row.pod_template {
-                template(served, request, path);
+                template(context, request, path);
             }
             Ok(())
         }
@@ -57,8 +57,8 @@ pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
     }
 }
 
-fn pod(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    let Some((policy, wrong)) = policy_of(served, request) else {
+fn pod(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    let Some((policy, wrong)) = policy_of(context, request) else {
         let name = quote(&request.key.namespace);
         return Err(Status::internal(format!("failed to lookup namespace {name}")));
     };
@@ -82,8 +82,8 @@ fn pod(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     refused.map_or(Ok(()), Err)
 }
 
-fn template(served: &Served, request: &AdmissionRequest<'_>, path: &str) {
-    let Some((policy, wrong)) = policy_of(served, request) else {
+fn template(context: &RegistryContext, request: &AdmissionRequest<'_>, path: &str) {
+    let Some((policy, wrong)) = policy_of(context, request) else {
         let name = quote(&request.key.namespace);
         note(request, "error", format!("failed to lookup namespace {name}"));
         return;
@@ -147,9 +147,9 @@ impl<'a> Known<'a> {
 }
 
 /// What holds in the request's namespace, and what is wrong with its labels; `None` where it is not there to be read.
-fn policy_of(served: &Served, request: &AdmissionRequest<'_>) -> Option<(Policy, Vec<Cause>)> {
+fn policy_of(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Option<(Policy, Vec<Cause>)> {
     let key = ObjectKey::new("", &request.key.namespace);
-    let labels = served.cache().get(&StorageId("core/namespaces".into()), &key)?.labels();
+    let labels = context.cache().get(&StorageId("core/namespaces".into()), &key)?.labels();
     Some(Policy::read(|label| labels.get(label).cloned()))
 }
 

@@ -9,8 +9,8 @@ use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
 use super::Admission;
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 
 /// Seconds that a Pod stays on a node that is lost, where it does not say.
 const PATIENCE: i64 = 300;
@@ -19,7 +19,7 @@ const PATIENCE: i64 = 300;
 pub struct PodDefaults;
 
 impl Admission for PodDefaults {
-    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let class = request.definition.row.known == BuiltinKind::PriorityClass;
         if request.operation == Operation::Delete && class && system_class(&request.key.name).is_some() {
             return Err(refused(request, "this is a system priority class and cannot be deleted"));
@@ -29,24 +29,24 @@ impl Admission for PodDefaults {
         }
         match request.definition.row.known {
             BuiltinKind::Pod => {
-                priority(served, request)?;
+                priority(context, request)?;
                 patience(request.object);
-                if request.old.is_none() { runtime(served, request) } else { Ok(()) }
+                if request.old.is_none() { runtime(context, request) } else { Ok(()) }
             }
-            BuiltinKind::PriorityClass => one_default(served, request),
+            BuiltinKind::PriorityClass => one_default(context, request),
             _ => Ok(()),
         }
     }
 }
 
-fn classes(served: &Served) -> Vec<Value> {
-    let shard = served.cache().shard(&StorageId("scheduling.k8s.io/priorityclasses".into()));
-    shard.list("", None, 0, &|_| true).0.iter().map(|class| class.value()).collect()
+fn classes(context: &RegistryContext) -> Vec<Value> {
+    let resource_cache = context.cache().of_resource(&StorageId("scheduling.k8s.io/priorityclasses".into()));
+    resource_cache.list("", None, 0, &|_| true).0.iter().map(|class| class.value()).collect()
 }
 
 /// The class that Pods without one get: of several the lowest.
-fn default_class(served: &Served) -> Option<Value> {
-    let defaults = classes(served).into_iter().filter(|class| class["globalDefault"] == true);
+fn default_class(context: &RegistryContext) -> Option<Value> {
+    let defaults = classes(context).into_iter().filter(|class| class["globalDefault"] == true);
     defaults.min_by_key(|class| class["value"].as_i64().unwrap_or(0))
 }
 
@@ -84,7 +84,7 @@ fn refused(request: &AdmissionRequest<'_>, why: &str) -> Status {
     Status::forbidden(request.definition, &request.key.name, why)
 }
 
-fn priority(served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+fn priority(context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
     if let Some(old) = request.old {
         // Once given, it stays where an update leaves it out.
         for field in ["priority", "preemptionPolicy"] {
@@ -96,10 +96,10 @@ fn priority(served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), S
     }
     let name = request.object["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
     let class = if name.is_empty() {
-        default_class(served)
+        default_class(context)
     } else {
         let storage = StorageId("scheduling.k8s.io/priorityclasses".into());
-        let found = served.cache().get(&storage, &ObjectKey::new("", &name)).map(|class| class.value());
+        let found = context.cache().get(&storage, &ObjectKey::new("", &name)).map(|class| class.value());
         let found = found.or_else(|| system_class(&name));
         if found.is_none() {
             return Err(refused(request, &format!("no PriorityClass with name {name} was found")));
@@ -170,7 +170,7 @@ fn patience(pod: &mut Value) {
 }
 
 /// What the runtime of a Pod costs, and where it is (`RuntimeClass`).
-fn runtime(served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+fn runtime(context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
     const OTHER: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
     let Some(name) = request.object["spec"]["runtimeClassName"].as_str().map(str::to_owned) else {
         return Ok(());
@@ -185,7 +185,7 @@ fn runtime(served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), St
         return Err(Status { code: 500, reason: "".into(), message, details: None });
     }
     let storage = StorageId("node.k8s.io/runtimeclasses".into());
-    let Some(class) = served.cache().get(&storage, &ObjectKey::new("", &name)) else {
+    let Some(class) = context.cache().get(&storage, &ObjectKey::new("", &name)) else {
         return Err(refused(request, &format!("pod rejected: RuntimeClass {name:?} not found")));
     };
     let class = class.value();
@@ -230,22 +230,22 @@ fn place(scheduling: &Value, request: &mut AdmissionRequest<'_>) -> Result<(), S
 }
 
 /// What is asked after an object's own rules: what a Pod's runtime costs, who may look into devices, which claims may grow.
-pub(crate) fn last_look(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+pub(crate) fn last_look(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     if request.operation == Operation::Delete || !request.subresource.is_empty() {
         return Ok(());
     }
     match request.definition.row.known {
-        BuiltinKind::Pod if request.old.is_none() => known_overhead(served, request),
-        BuiltinKind::VolumeClaim => may_grow(served, request),
+        BuiltinKind::Pod if request.old.is_none() => known_overhead(context, request),
+        BuiltinKind::VolumeClaim => may_grow(context, request),
         BuiltinKind::ResourceClaim | BuiltinKind::ResourceClaimTemplate if request.old.is_none() => {
-            may_administer(served, request)
+            may_administer(context, request)
         }
         _ => Ok(()),
     }
 }
 
 /// Nobody makes up what a runtime costs.
-fn known_overhead(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+fn known_overhead(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let spec = &request.object["spec"];
     let sent_empty = request.sent_empty.is_some_and(|empties| empties.has("/spec/overhead"));
     if spec["overhead"].is_null() && !sent_empty {
@@ -253,7 +253,7 @@ fn known_overhead(served: &Served, request: &AdmissionRequest<'_>) -> Result<(),
     }
     let storage = StorageId("node.k8s.io/runtimeclasses".into());
     let name = spec["runtimeClassName"].as_str().unwrap_or_default();
-    let class = served.cache().get(&storage, &ObjectKey::new("", name));
+    let class = context.cache().get(&storage, &ObjectKey::new("", name));
     if class.is_some_and(|class| class.value()["overhead"].is_object()) {
         return Ok(());
     }
@@ -261,7 +261,7 @@ fn known_overhead(served: &Served, request: &AdmissionRequest<'_>) -> Result<(),
 }
 
 /// Whoever looks into devices that others use does so in a namespace that is marked for it.
-fn may_administer(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+fn may_administer(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     const LABEL: &str = "resource.kubernetes.io/admin-access";
     let path = if request.definition.row.known == BuiltinKind::ResourceClaim { "spec" } else { "spec.spec" };
     let spec = path.split('.').fold(&*request.object, |at, part| &at[part]);
@@ -273,7 +273,7 @@ fn may_administer(served: &Served, request: &AdmissionRequest<'_>) -> Result<(),
         return Ok(());
     }
     let storage = StorageId("core/namespaces".into());
-    let space = served.cache().get(&storage, &ObjectKey::new("", &request.key.namespace));
+    let space = context.cache().get(&storage, &ObjectKey::new("", &request.key.namespace));
     if space.is_some_and(|space| space.value()["metadata"]["labels"][LABEL] == "true") {
         return Ok(());
     }
@@ -291,7 +291,7 @@ fn may_administer(served: &Served, request: &AdmissionRequest<'_>) -> Result<(),
 }
 
 /// A claim may only grow where its class lets it (`PersistentVolumeClaimResize`).
-fn may_grow(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+fn may_grow(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     use karmada_quantity::Quantity;
     let Some(old) = request.old else { return Ok(()) };
     let size = |claim: &Value| Quantity::from_value(&claim["spec"]["resources"]["requests"]["storage"]);
@@ -304,7 +304,7 @@ fn may_grow(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Statu
     }
     let class = request.object["spec"]["storageClassName"].as_str().unwrap_or_default();
     let storage = StorageId("storage.k8s.io/storageclasses".into());
-    let class = served.cache().get(&storage, &ObjectKey::new("", class));
+    let class = context.cache().get(&storage, &ObjectKey::new("", class));
     if class.is_some_and(|class| class.value()["allowVolumeExpansion"] == true) {
         return Ok(());
     }
@@ -313,11 +313,11 @@ fn may_grow(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Statu
     Err(refused(request, why))
 }
 
-fn one_default(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+fn one_default(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     if request.object["globalDefault"] != true {
         return Ok(());
     }
-    let Some(other) = default_class(served) else { return Ok(()) };
+    let Some(other) = default_class(context) else { return Ok(()) };
     let name = other["metadata"]["name"].as_str().unwrap_or_default();
     if request.operation == Operation::Create || name != &*request.key.name {
         let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");

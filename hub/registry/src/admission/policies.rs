@@ -22,8 +22,8 @@ use super::expressions::{self, Expression, Sight};
 use super::rules::Matching;
 use super::variables::{Named, Variables};
 use crate::authorize::Authorize;
+use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
-use crate::served::Served;
 use crate::storage;
 
 /// The longest message that an expression may make.
@@ -220,7 +220,7 @@ impl Binding {
     fn parameters<'c>(
         &self,
         policy: &Policy,
-        served: &Served,
+        context: &RegistryContext,
         catalogue: &'c Catalogue,
         request: &AdmissionRequest<'_>,
     ) -> Result<Option<Parameters<'c>>, String> {
@@ -234,12 +234,14 @@ impl Binding {
             return Err(format!("failed to find resource referenced by paramKind: '{shown}'"));
         };
         let namespace = parameter_namespace(definition, reference, request)?;
-        let shard = served.cache().shard(&definition.storage);
+        let resource_cache = context.cache().of_resource(&definition.storage);
         let found: Vec<Arc<Stored>> = match reference["name"].as_str().filter(|name| !name.is_empty()) {
-            Some(name) => shard.get(&ObjectKey::new(&namespace, name)).into_iter().collect(),
+            Some(name) => resource_cache.get(&ObjectKey::new(&namespace, name)).into_iter().collect(),
             None => {
                 let selector = LabelSelector::of_json(&reference["selector"]);
-                shard.list(&namespace, None, 0, &|object| selector.matches(|key| object.label(key))).0
+                resource_cache
+                    .list(&namespace, None, 0, &|object| selector.matches(|key| object.label(key)))
+                    .0
             }
         };
         if found.is_empty() && reference["parameterNotFoundAction"] == "Deny" {
@@ -281,7 +283,7 @@ impl Policy {
     pub(super) fn judge_all<'b>(
         &self,
         bindings: &[&'b Binding],
-        served: &Served,
+        context: &RegistryContext,
         request: &AdmissionRequest<'_>,
         sight: &Sight,
         authorizer: &Arc<dyn Authorize>,
@@ -291,11 +293,11 @@ impl Policy {
         let (mut failures, mut notes) = (0, 0);
         for binding in bindings {
             if let Some(matching) = &binding.matching
-                && matching.matches(served, request)?.is_none()
+                && matching.matches(context, request)?.is_none()
             {
                 continue;
             }
-            let mut one = self.judge(binding, served, request, &mut evaluator);
+            let mut one = self.judge(binding, context, request, &mut evaluator);
             one.notes.truncate(MOST_NOTES.saturating_sub(notes));
             (failures, notes) = (failures + one.failures.len(), notes + one.notes.len());
             // Before what a policy makes of failures: a write that nobody has judged does not pass for one that failed.
@@ -313,7 +315,7 @@ impl Policy {
     fn judge(
         &self,
         binding: &Binding,
-        served: &Served,
+        context: &RegistryContext,
         request: &AdmissionRequest<'_>,
         evaluator: &mut Evaluator,
     ) -> Found {
@@ -322,8 +324,8 @@ impl Policy {
             (!self.ignores_failure).then_some(failure)
         };
         let mut out = Found::default();
-        let catalogue = served.catalogue();
-        let parameters = match binding.parameters(self, served, &catalogue, request) {
+        let catalogue = context.catalogue();
+        let parameters = match binding.parameters(self, context, &catalogue, request) {
             Ok(parameters) => parameters,
             Err(why) => {
                 out.failures.extend(broken(format!("failed to configure binding: {why}")));
@@ -381,12 +383,12 @@ pub(crate) fn note(policy: &Policy, found: &[(&Binding, Found)], request: &Admis
     }
 }
 
-pub(crate) fn namespace_of(served: &Served, request: &AdmissionRequest<'_>) -> Value {
+pub(crate) fn namespace_of(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Value {
     if !request.definition.namespaced {
         return Value::Null;
     }
     let key = ObjectKey::new("", &request.key.namespace);
-    let found = served.cache().get(&StorageId("core/namespaces".into()), &key);
+    let found = context.cache().get(&StorageId("core/namespaces".into()), &key);
     found.map_or(Value::Null, |namespace| namespace.value())
 }
 

@@ -21,15 +21,15 @@ use serde_json::Value;
 use tokio::sync::Mutex as Turn;
 
 use self::tally::Tallies;
-use super::{Held, InTurn};
-use crate::cache::{Cache, Shard};
+use super::{SerializedAdmission, WriteGuard};
+use crate::cache::{Cache, ResourceCache};
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 use crate::user::Origin;
 
 /// Whose turn it is, by namespace, and what was counted last.
 pub struct Quotas {
-    quotas: Arc<Shard>,
+    quotas: Arc<ResourceCache>,
     turns: Mutex<BTreeMap<Arc<str>, Arc<Turn<()>>>>,
     tallies: Tallies,
     /// The change of quotas after which everything that belongs to none was forgotten.
@@ -39,7 +39,7 @@ pub struct Quotas {
 impl Quotas {
     /// Over the quotas in `cache`.
     pub fn new(cache: &Cache) -> Quotas {
-        let quotas = cache.shard(&StorageId("core/resourcequotas".into()));
+        let quotas = cache.of_resource(&StorageId("core/resourcequotas".into()));
         Quotas { quotas, turns: Mutex::default(), tallies: Tallies::default(), trimmed: Mutex::default() }
     }
 
@@ -60,9 +60,13 @@ impl Quotas {
 }
 
 #[async_trait::async_trait]
-impl InTurn for Quotas {
+impl SerializedAdmission for Quotas {
     /// Refuses with 403 `exceeded quota: …` what does not fit.
-    async fn admit(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<Held, Status> {
+    async fn admit(
+        &self,
+        context: &RegistryContext,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<WriteGuard, Status> {
         if self.quotas.is_empty()
             || !request.definition.namespaced
             || request.operation == Operation::Delete
@@ -81,7 +85,7 @@ impl InTurn for Quotas {
         let quotas = self.quotas.snapshot(namespace).items;
         let quotas: Vec<(ObjectKey, Value)> =
             quotas.iter().map(|quota| (quota.key.clone(), quota.value())).collect();
-        judge(request, &quotas, |key, quota| self.tallies.used(served.cache(), key, quota))?;
+        judge(request, &quotas, |key, quota| self.tallies.used(context.cache(), key, quota))?;
         Ok(Some(Box::new(held)))
     }
 }

@@ -12,14 +12,14 @@ use karmada_quantity::Quantity;
 use karmada_schema::object::ObjectKey;
 use serde_json::Value;
 
+use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
-use crate::served::Served;
 
 /// Judges a Pod that is changed.
 ///
 /// # Errors
 /// 403 where its node cannot take it.
-pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+pub(crate) fn admit(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let definition = request.definition;
     let is_pod = definition.row.known == BuiltinKind::Pod;
     let (Some(old), true) = (request.old, is_pod && matches!(request.subresource, "" | "resize")) else {
@@ -33,7 +33,7 @@ pub(crate) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
         return Ok(());
     }
     let refuse = |why: &str| Status::forbidden(definition, &request.key.name, why);
-    let Some(node) = served.cache().get(&StorageId("core/nodes".into()), &ObjectKey::new("", name)) else {
+    let Some(node) = context.cache().get(&StorageId("core/nodes".into()), &ObjectKey::new("", name)) else {
         return Err(refuse(&format!("node {name:?} not found")));
     };
     let node = node.value();

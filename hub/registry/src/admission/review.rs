@@ -14,8 +14,8 @@ use karmada_schema::object::{Stored, encode, meta};
 use serde_json::{Value, json};
 
 use super::rules::operation;
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, How, Operation};
-use crate::served::Served;
 use crate::{prepare, storage};
 
 /// What is shown: both objects, `null` where there is none.
@@ -32,7 +32,7 @@ fn same_version(a: &ResourceDefinition, b: &ResourceDefinition) -> bool {
 
 /// An object of one version in another.
 async fn convert(
-    served: &Served,
+    context: &RegistryContext,
     from: &ResourceDefinition,
     to: &ResourceDefinition,
     object: &Value,
@@ -41,10 +41,10 @@ async fn convert(
         return Ok(object.clone());
     }
     let revision = meta::text(object, "resourceVersion").parse().unwrap_or(0);
-    let stored = storage::store(served, from, object.clone()).await?;
+    let stored = storage::store(context, from, object.clone()).await?;
     let bytes = encode(&stored, &from.kind, &from.storage_api_version());
     let stored = Stored::read(&bytes, revision).map(Arc::new).map_err(Status::internal)?;
-    let viewed = served.view(to, vec![stored]).await?.remove(0);
+    let viewed = context.view(to, vec![stored]).await?.remove(0);
     let mut out = storage::from_storage(to, viewed.value());
     if revision == 0 {
         meta::of(&mut out).remove("resourceVersion");
@@ -54,7 +54,7 @@ async fn convert(
 
 /// The objects of a request as `seen` shows them; of a scale subresource, the Scales.
 pub(super) async fn shown(
-    served: &Served,
+    context: &RegistryContext,
     request: &AdmissionRequest<'_>,
     seen: &ResourceDefinition,
 ) -> Result<Shown, Status> {
@@ -64,12 +64,12 @@ pub(super) async fn shown(
         let old = request.old.map_or(Value::Null, |old| scale::of(&paths, old));
         return Ok(Shown { object: scale::of(&paths, request.object), old });
     }
-    let now = convert(served, request.definition, seen, request.object).await?;
+    let now = convert(context, request.definition, seen, request.object).await?;
     if request.operation == Operation::Delete {
         return Ok(Shown { object: Value::Null, old: now });
     }
     let old = match request.old {
-        Some(old) => convert(served, request.definition, seen, old).await?,
+        Some(old) => convert(context, request.definition, seen, old).await?,
         None => Value::Null,
     };
     Ok(Shown { object: now, old })
@@ -77,7 +77,7 @@ pub(super) async fn shown(
 
 /// Takes over an object that was changed in the version `seen`.
 pub(super) async fn take(
-    served: &Served,
+    context: &RegistryContext,
     request: &mut AdmissionRequest<'_>,
     seen: &ResourceDefinition,
     changed: Value,
@@ -88,7 +88,7 @@ pub(super) async fn take(
     {
         scale::set(definition, &paths, request.object, &changed)?
     } else {
-        convert(served, seen, definition, &changed).await?
+        convert(context, seen, definition, &changed).await?
     };
     let before = std::mem::replace(request.object, new);
     let is_part = definition.subresource(request.subresource).is_some_and(|sub| sub.kind != definition.kind);
@@ -113,14 +113,20 @@ pub(super) async fn take(
             None => metadata.remove(kept),
         };
     }
-    prepare::defaults(served, definition, request.object);
+    prepare::defaults(context, definition, request.object);
     if !definition.is_stored() {
         return Ok(());
     }
     match request.old {
-        None => prepare::new_object(served, definition, request.object, request.user),
+        None => prepare::new_object(context, definition, request.object, request.user),
         Some(old) => {
-            prepare::changed_object(definition, request.subresource, old, request.object, &served.now_text());
+            prepare::changed_object(
+                definition,
+                request.subresource,
+                old,
+                request.object,
+                &context.now_text(),
+            );
         }
     }
     Ok(())

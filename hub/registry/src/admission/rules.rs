@@ -12,8 +12,8 @@ use karmada_schema::object::ObjectKey;
 use karmada_schema::selector::LabelSelector;
 use serde_json::Value;
 
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 
 /// One rule.
 #[derive(Debug)]
@@ -118,20 +118,24 @@ impl Matching {
     /// The namespace is needed and is not there.
     pub(super) fn matches(
         &self,
-        served: &Served,
+        context: &RegistryContext,
         request: &AdmissionRequest<'_>,
     ) -> Result<Option<Arc<ResourceDefinition>>, Status> {
-        let Some(seen) = self.resource(served, request) else { return Ok(None) };
+        let Some(seen) = self.resource(context, request) else { return Ok(None) };
         let labelled = self.objects.is_empty()
             || selects(&self.objects, request.object)
             || request.old.is_some_and(|old| selects(&self.objects, old));
-        if !labelled || !self.in_namespace(served, request)? {
+        if !labelled || !self.in_namespace(context, request)? {
             return Ok(None);
         }
         Ok(Some(seen))
     }
 
-    fn resource(&self, served: &Served, request: &AdmissionRequest<'_>) -> Option<Arc<ResourceDefinition>> {
+    fn resource(
+        &self,
+        context: &RegistryContext,
+        request: &AdmissionRequest<'_>,
+    ) -> Option<Arc<ResourceDefinition>> {
         let any = |rules: &[Rule], seen: &ResourceDefinition| rules.iter().any(|r| r.matches(request, seen));
         if any(&self.excluded, request.definition) {
             return None;
@@ -142,7 +146,7 @@ impl Matching {
         if !self.equivalent {
             return None;
         }
-        let catalogue = served.catalogue();
+        let catalogue = context.catalogue();
         let others = || catalogue.iter().filter(|other| other.storage == request.definition.storage);
         if others().any(|other| any(&self.excluded, other)) {
             return None;
@@ -150,7 +154,11 @@ impl Matching {
         others().find(|other| any(&self.rules, other)).cloned()
     }
 
-    fn in_namespace(&self, served: &Served, request: &AdmissionRequest<'_>) -> Result<bool, Status> {
+    fn in_namespace(
+        &self,
+        context: &RegistryContext,
+        request: &AdmissionRequest<'_>,
+    ) -> Result<bool, Status> {
         if self.namespaces.is_empty() {
             return Ok(true);
         }
@@ -162,7 +170,7 @@ impl Matching {
             return Ok(true);
         }
         let key = ObjectKey::new("", &request.key.namespace);
-        let namespace = served.cache().get(&StorageId("core/namespaces".into()), &key);
+        let namespace = context.cache().get(&StorageId("core/namespaces".into()), &key);
         let namespace = namespace.ok_or_else(|| super::namespace::missing(&request.key.namespace))?;
         Ok(self.namespaces.matches(|key| namespace.label(key)))
     }

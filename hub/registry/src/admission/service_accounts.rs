@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::Admission;
 use crate::object_identity::generated_name;
+use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
-use crate::served::Served;
 
 /// Where programs look for their token.
 const MOUNTED_AT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -28,7 +28,7 @@ const LIFE: u32 = 3607;
 pub struct ServiceAccounts;
 
 impl Admission for ServiceAccounts {
-    fn admit(&self, served: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let is_pod = request.definition.row.known == BuiltinKind::Pod;
         if !is_pod || request.operation != Operation::Create || !request.subresource.is_empty() {
             return Ok(());
@@ -42,13 +42,13 @@ impl Admission for ServiceAccounts {
         let name = name.unwrap_or("default").to_owned();
         let namespace = request.key.namespace.clone();
         let storage = StorageId("core/serviceaccounts".into());
-        let Some(account) = served.cache().get(&storage, &ObjectKey::new(&namespace, &name)) else {
+        let Some(account) = context.cache().get(&storage, &ObjectKey::new(&namespace, &name)) else {
             let why = format!(
                 "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
             );
             return Err(Status::forbidden(request.definition, &request.key.name, &why));
         };
-        let volume = generated_name(VOLUME, &served.new_uid());
+        let volume = generated_name(VOLUME, &context.new_uid());
         give(&mut request.object["spec"], &name, &account.value(), &volume);
         Ok(())
     }

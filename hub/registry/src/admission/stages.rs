@@ -9,23 +9,23 @@ use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use serde_json::{Value, json};
 
-use super::dynamic::{Configured, Dynamic};
+use super::dynamic::{Configured, DynamicAdmission};
 use super::expressions::Sight;
 use super::hook::{AT_ONCE, Hook, May};
 use super::policies::{Binding, is_review, namespace_of, note, refusal};
-use super::{Gates, review};
+use super::{AdmissionChain, review};
+use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
-use crate::served::Served;
 
-impl Dynamic {
+impl DynamicAdmission {
     /// Lets the mutating webhooks change the object.
     ///
     /// # Errors
     /// One said no, or could not be asked and must.
     pub(crate) async fn mutate(
         &self,
-        served: &Served,
-        gates: &Gates,
+        context: &RegistryContext,
+        chain: &AdmissionChain,
         configured: &Configured,
         request: &mut AdmissionRequest<'_>,
     ) -> Result<(), Status> {
@@ -33,7 +33,7 @@ impl Dynamic {
         let mut asked: Vec<(&Hook, Value)> = Vec::new();
         let mut changed = false;
         for (index, hook) in configured.mutating().enumerate() {
-            let Some(did) = self.mutate_by(served, hook, request).await? else { continue };
+            let Some(did) = self.mutate_by(context, hook, request).await? else { continue };
             if request.warnings.takes_notes() {
                 let told = json!({"configuration": hook.configuration, "webhook": hook.name, "mutated": did});
                 let key = format!("mutation.webhook.admission.k8s.io/round_0_index_{index}");
@@ -47,30 +47,30 @@ impl Dynamic {
         if !changed {
             return Ok(());
         }
-        gates.admit(served, request)?;
+        chain.admit(context, request)?;
         let mut again = false;
         for (hook, seen) in asked {
             if seen != *request.object {
-                again |= self.mutate_by(served, hook, request).await?.unwrap_or_default();
+                again |= self.mutate_by(context, hook, request).await?.unwrap_or_default();
             }
         }
-        if again { gates.admit(served, request) } else { Ok(()) }
+        if again { chain.admit(context, request) } else { Ok(()) }
     }
 
     /// Whether the webhook changed the object; `None` where it was not asked.
     async fn mutate_by(
         &self,
-        served: &Served,
+        context: &RegistryContext,
         hook: &Hook,
         request: &mut AdmissionRequest<'_>,
     ) -> Result<Option<bool>, Status> {
-        let Some((answer, seen)) = hook.ask(&self.authorizer, served, request, May::Change).await? else {
+        let Some((answer, seen)) = hook.ask(&self.authorizer, context, request, May::Change).await? else {
             return Ok(None);
         };
         request.warnings.extend(answer.warnings);
         let Some(new) = answer.changed else { return Ok(Some(false)) };
         let before = request.object.clone();
-        review::take(served, request, &seen, new).await?;
+        review::take(context, request, &seen, new).await?;
         Ok(Some(before != *request.object))
     }
 
@@ -80,14 +80,14 @@ impl Dynamic {
     /// One said no, or could not be asked and must.
     pub(crate) async fn validate(
         &self,
-        served: &Served,
+        context: &RegistryContext,
         configured: &Configured,
         request: &mut AdmissionRequest<'_>,
     ) -> Result<(), Status> {
         let asked = &*request;
         let asking: Vec<_> = configured
             .validating()
-            .map(|hook| hook.ask(&self.authorizer, served, asked, May::Judge))
+            .map(|hook| hook.ask(&self.authorizer, context, asked, May::Judge))
             .collect();
         let mut answers = stream::iter(asking).buffered(AT_ONCE);
         let mut refused = None;
@@ -104,14 +104,14 @@ impl Dynamic {
     }
 }
 
-impl Dynamic {
+impl DynamicAdmission {
     /// Asks the policies.
     ///
     /// # Errors
     /// A rule of one that denies was not passed.
     pub(crate) async fn judge(
         &self,
-        served: &Served,
+        context: &RegistryContext,
         configured: &Configured,
         request: &mut AdmissionRequest<'_>,
     ) -> Result<(), Status> {
@@ -127,19 +127,19 @@ impl Dynamic {
         let mut sights: Vec<(Arc<ResourceDefinition>, Sight)> = Vec::new();
         for policy in configured.policies() {
             let Some(bindings) = by_policy.get(&*policy.name) else { continue };
-            let Some(seen) = policy.matching.matches(served, request)? else { continue };
+            let Some(seen) = policy.matching.matches(context, request)? else { continue };
             let at = match sights.iter().position(|(known, _)| Arc::ptr_eq(known, &seen)) {
                 Some(at) => at,
                 None => {
-                    let shown = review::shown(served, request, &seen).await?;
+                    let shown = review::shown(context, request, &seen).await?;
                     let about = review::about(request, &seen, "");
-                    let namespace = namespace_of(served, request);
+                    let namespace = namespace_of(context, request);
                     sights.push((seen, apart(|| Sight::of(request, &shown, &about, &namespace))));
                     sights.len() - 1
                 }
             };
             let sight = &sights[at].1;
-            let found = apart(|| policy.judge_all(bindings, served, request, sight, &self.authorizer))?;
+            let found = apart(|| policy.judge_all(bindings, context, request, sight, &self.authorizer))?;
             if request.warnings.takes_notes() {
                 note(policy, &found, request);
             }

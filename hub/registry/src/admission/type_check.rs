@@ -52,9 +52,9 @@ impl Reconciler for TypeCheck {
     }
 
     async fn look(&mut self) -> Result<Next, Status> {
-        let shard = self.0.cache().shard(&StorageId(format!("{GROUP}/{PLURAL}").into()));
+        let resource_cache = self.0.cache().of_resource(&StorageId(format!("{GROUP}/{PLURAL}").into()));
         let mut failed = None;
-        for policy in shard.snapshot("").items {
+        for policy in resource_cache.snapshot("").items {
             failed = failed.or(tell(&self.0, &policy).await.err());
         }
         failed.map_or(Ok(Next::OnChange), Err)

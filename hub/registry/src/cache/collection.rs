@@ -1,7 +1,7 @@
 //! The objects of one resource as they are read, wherever they come from: the watch cache of what is stored, what a provider publishes,
 //! or what was put together for one answer.
 //!
-//! In: a [`Shard`] and the revision up to which it shows everything. Out: the same to lists and watches, which need not know which it is.
+//! In: a [`ResourceCache`] and the revision up to which it shows everything. Out: the same to lists and watches, which need not know which it is.
 
 use std::sync::Arc;
 
@@ -9,34 +9,37 @@ use karmada_schema::object::Stored;
 use karmada_store::Revision;
 use tokio::sync::watch;
 
-use super::shard::Shard;
+use super::resource_cache::ResourceCache;
 
 /// The objects of one resource.
 #[derive(Clone)]
 pub struct Collection {
-    shard: Arc<Shard>,
+    resource_cache: Arc<ResourceCache>,
     revision: watch::Receiver<Revision>,
     remembers: bool,
 }
 
 impl Collection {
-    /// A shard that goes on changing, and the revision up to which every change is in it.
-    pub(super) fn following(shard: Arc<Shard>, revision: watch::Receiver<Revision>) -> Collection {
-        Collection { shard, revision, remembers: true }
+    /// A resource_cache that goes on changing, and the revision up to which every change is in it.
+    pub(super) fn following(
+        resource_cache: Arc<ResourceCache>,
+        revision: watch::Receiver<Revision>,
+    ) -> Collection {
+        Collection { resource_cache, revision, remembers: true }
     }
 
     /// Objects as they are at one moment, for one answer: nothing will happen to them, and nothing before is known.
     pub fn of_one_moment(items: impl IntoIterator<Item = Arc<Stored>>, revision: Revision) -> Collection {
-        let shard = Shard::starting_at(revision);
-        items.into_iter().for_each(|object| shard.place(object));
+        let resource_cache = ResourceCache::starting_at(revision);
+        items.into_iter().for_each(|object| resource_cache.place(object));
         // A receiver goes on showing the last value when its sender is gone.
         let (_, shown) = watch::channel(revision);
-        Collection { shard: Arc::new(shard), revision: shown, remembers: false }
+        Collection { resource_cache: Arc::new(resource_cache), revision: shown, remembers: false }
     }
 
     /// Its objects and their recent changes.
-    pub fn shard(&self) -> &Arc<Shard> {
-        &self.shard
+    pub fn of_resource(&self) -> &Arc<ResourceCache> {
+        &self.resource_cache
     }
 
     /// The revision up to which every change is seen here.
@@ -68,7 +71,7 @@ mod tests {
             Arc::new(Stored::read(&bytes.into(), 7).unwrap())
         };
         let all = Collection::of_one_moment([object("b"), object("a")], 7);
-        let (items, more) = all.shard().list("", None, 1, &|_| true);
+        let (items, more) = all.of_resource().list("", None, 1, &|_| true);
         assert_eq!((&*items[0].key.name, more, all.revision()), ("a", true, 7));
         assert!(!all.remembers());
         let later = tokio::time::timeout(std::time::Duration::from_secs(3600), all.wait_for(8)).await;

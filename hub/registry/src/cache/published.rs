@@ -17,12 +17,12 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::collection::Collection;
-use super::shard::Shard;
+use super::resource_cache::ResourceCache;
 
 /// What a provider publishes of one resource.
 pub struct Published {
     storage: StorageId,
-    shard: Arc<Shard>,
+    resource_cache: Arc<ResourceCache>,
     /// Behind a lock of its own, so that revisions are given out in the order in which they are applied.
     writing: Mutex<()>,
     revision: watch::Sender<Revision>,
@@ -36,13 +36,14 @@ impl Published {
     /// Nothing yet.
     pub fn new(storage: StorageId, now: Timestamp) -> Published {
         let start = micros(now);
-        let (shard, revision) = (Arc::new(Shard::starting_at(start)), watch::Sender::new(start));
-        Published { storage, shard, writing: Mutex::default(), revision }
+        let (resource_cache, revision) =
+            (Arc::new(ResourceCache::starting_at(start)), watch::Sender::new(start));
+        Published { storage, resource_cache, writing: Mutex::default(), revision }
     }
 
     /// Its objects, to be read and watched.
     pub fn collection(&self) -> Collection {
-        Collection::following(self.shard.clone(), self.revision.subscribe())
+        Collection::following(self.resource_cache.clone(), self.revision.subscribe())
     }
 
     /// How many look at the objects at this moment: watches above all.
@@ -52,7 +53,7 @@ impl Published {
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.shard.len()
+        self.resource_cache.len()
     }
 
     /// Whether there is none.
@@ -62,7 +63,7 @@ impl Published {
 
     /// One object as it was published last.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Stored>> {
-        self.shard.get(key)
+        self.resource_cache.get(key)
     }
 
     /// Shows the object at `key` as `make` says that it is, given how it was shown; where that is nothing, it is gone. Nobody else
@@ -74,23 +75,23 @@ impl Published {
         make: impl FnOnce(Option<&Value>) -> Option<Value>,
     ) -> bool {
         let _writing = self.writing.lock();
-        let before = self.shard.get(key).map(|stored| unversioned(&stored));
+        let before = self.resource_cache.get(key).map(|stored| unversioned(&stored));
         let after = make(before.as_ref());
         if after == before {
             return false;
         }
         let revision = micros(now).max(*self.revision.borrow() + 1);
         match after {
-            None => self.shard.apply(&self.storage, None, Some(key), revision),
+            None => self.resource_cache.apply(&self.storage, None, Some(key), revision),
             Some(object) => {
                 let Ok(stored) = Stored::read(&Bytes::from(object.to_string()), revision) else {
                     return false;
                 };
-                self.shard.apply(&self.storage, Some(Arc::new(stored)), None, revision);
+                self.resource_cache.apply(&self.storage, Some(Arc::new(stored)), None, revision);
             }
         }
         self.revision.send_replace(revision);
-        self.shard.trim(tokio::time::Instant::now());
+        self.resource_cache.trim(tokio::time::Instant::now());
         true
     }
 }
@@ -131,7 +132,7 @@ mod tests {
         assert!(shows(Some("down"), 500), "the clock went back");
         assert_eq!(all.revision(), 2001);
         assert!(shows(None, 500) && !shows(None, 500));
-        let events = all.shard().subscribe(1000).next().await.unwrap();
+        let events = all.of_resource().subscribe(1000).next().await.unwrap();
         let told: Vec<_> = events.iter().map(|e| (e.revision, e.removed)).collect();
         assert_eq!(told, [(2000, false), (2001, false), (2002, true)]);
     }
@@ -140,8 +141,8 @@ mod tests {
     async fn a_place_of_an_earlier_process_is_expired() {
         let published = Published::new(StorageId("g/as".into()), at(1000));
         published.renew(&ObjectKey::new("", "x"), at(2000), |_| Some(object("x", "up")));
-        assert!(published.collection().shard().subscribe(999).next().await.is_err());
-        assert!(published.collection().shard().subscribe(1000).next().await.is_ok());
+        assert!(published.collection().of_resource().subscribe(999).next().await.is_err());
+        assert!(published.collection().of_resource().subscribe(1000).next().await.is_ok());
     }
 
     #[tokio::test]

@@ -79,7 +79,7 @@ impl DefinitionController {
     }
 
     fn stored(&self) -> Vec<Arc<Stored>> {
-        self.registry.cache().shard(&storage()).snapshot("").items
+        self.registry.cache().of_resource(&storage()).snapshot("").items
     }
 
     /// One look at everything. Answers whether nothing is left to wait for.
@@ -310,8 +310,8 @@ impl DefinitionController {
     /// Deletes every instance that is not being deleted yet; answers how many there still are.
     async fn delete_instances(&self, object: &Value) -> Result<usize, Status> {
         let Some(definition) = self.instances_of(object) else { return Ok(0) };
-        let shard = self.registry.cache().shard(&definition.storage);
-        for instance in shard.snapshot("").items.iter().filter(|instance| !instance.deleting) {
+        let resource_cache = self.registry.cache().of_resource(&definition.storage);
+        for instance in resource_cache.snapshot("").items.iter().filter(|instance| !instance.deleting) {
             let options = DeleteOptions::default();
             let deleted = self.registry.delete(&definition, &instance.key, &options, &self.user).await;
             if let Err(status) = deleted
@@ -320,7 +320,7 @@ impl DefinitionController {
                 return Err(status);
             }
         }
-        Ok(shard.len())
+        Ok(resource_cache.len())
     }
 
     /// Any served version of the kind, or one made for the purpose where none is.

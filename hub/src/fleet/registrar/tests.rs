@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use karmada_certs::{ClientKey, JoinToken};
 use karmada_core::cluster::Contact;
-use karmada_registry::{AdmissionRequest, Served, admission::Admission};
+use karmada_registry::{AdmissionRequest, RegistryContext, admission::Admission};
 use karmada_store::{Expect, Store};
 use tokio_util::sync::DropGuard;
 
@@ -34,7 +34,7 @@ impl ContactSource for Nobody {
 struct Refusing(Arc<AtomicBool>, &'static str, Arc<AtomicBool>);
 
 impl Admission for Refusing {
-    fn admit(&self, _: &Served, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+    fn admit(&self, _: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let refuses = self.0.load(Ordering::SeqCst) && *request.definition.plural == *self.1;
         match (refuses, self.2.load(Ordering::SeqCst)) {
             (false, _) => Ok(()),

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use parking_lot::Mutex;
 
 use super::super::Source;
-use super::{ApiError, Change, Key, Object, Propagation, Resource};
+use super::{ApiError, Change, DeletionPropagation, Key, Object, Resource};
 
 /// Kinds whose content is one: no status of its own.
 const WITHOUT_STATUS: [&str; 11] = [
@@ -372,7 +372,7 @@ impl State {
         resource: &Resource,
         key: &Key,
         uid: &str,
-        propagation: Propagation,
+        propagation: DeletionPropagation,
     ) -> Result<(), ApiError> {
         self.check("delete", resource)?;
         let live = self.live(resource, key)?;
@@ -384,9 +384,9 @@ impl State {
         let mut held = finalizers(&new);
         held.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");
         match propagation {
-            Propagation::Background => {}
-            Propagation::Foreground => held.push(json!("foregroundDeletion")),
-            Propagation::Orphan => held.push(json!("orphan")),
+            DeletionPropagation::Background => {}
+            DeletionPropagation::Foreground => held.push(json!("foregroundDeletion")),
+            DeletionPropagation::Orphan => held.push(json!("orphan")),
         }
         let held = (!held.is_empty()).then_some(Value::Array(held));
         set(&mut new["metadata"], "finalizers", held);

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::policy::{Level, Policy, Standard};
 use super::standards::{in_brief, violations};
+use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
-use crate::served::Served;
 
 /// How many Pods one change of labels has looked at.
 const MOST_PODS: usize = 3000;
@@ -29,7 +29,7 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(1);
 ///
 /// # Errors
 /// 422 where labels of a policy cannot be read and could be before.
-pub(super) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+pub(super) fn admit(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let (policy, wrong) = of(request.object);
     let before = request.old.map(of);
     let known = before.as_ref().is_some_and(|(_, before)| *before == wrong);
@@ -38,7 +38,7 @@ pub(super) fn admit(served: &Served, request: &AdmissionRequest<'_>) -> Result<(
         return Err(Status::invalid(&definition.group, &definition.kind, &request.key.name, wrong));
     }
     if before.is_some_and(|(before, _)| is_tighter(before.enforce, policy.enforce)) {
-        let found = apart(|| look(served, &request.key.name, policy.enforce));
+        let found = apart(|| look(context, &request.key.name, policy.enforce));
         request.warnings.extend(found.told(&request.key.name, policy.enforce));
     }
     Ok(())
@@ -57,10 +57,10 @@ fn is_tighter(before: Standard, now: Standard) -> bool {
 }
 
 /// Looks at the Pods of a namespace: those first that no other Pod stands for, as those of one controller are alike.
-fn look(served: &Served, namespace: &str, standard: Standard) -> Found {
-    let pods = served.cache().shard(&StorageId("core/pods".into())).snapshot(namespace).items;
+fn look(context: &RegistryContext, namespace: &str, standard: Standard) -> Found {
+    let pods = context.cache().of_resource(&StorageId("core/pods".into())).snapshot(namespace).items;
     let mut found = Found { there: pods.len(), ..Found::default() };
-    let until = served.now().checked_add(LONGEST).unwrap_or(Timestamp::MAX);
+    let until = context.now().checked_add(LONGEST).unwrap_or(Timestamp::MAX);
     let (mut controllers, mut alike): (BTreeSet<String>, Vec<Arc<Stored>>) = Default::default();
     for pod in pods {
         let object = pod.value();
@@ -69,13 +69,13 @@ fn look(served: &Served, namespace: &str, standard: Standard) -> Found {
         } else {
             found.judge(&object, standard);
         }
-        if found.is_enough() || served.now() > until {
+        if found.is_enough() || context.now() > until {
             return found;
         }
     }
     for pod in alike {
         found.judge(&pod.value(), standard);
-        if found.is_enough() || served.now() > until {
+        if found.is_enough() || context.now() > until {
             break;
         }
     }

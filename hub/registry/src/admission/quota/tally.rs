@@ -13,11 +13,11 @@ use karmada_store::Revision;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::cache::{Cache, Shard};
+use crate::cache::{Cache, ResourceCache};
 
 /// One kind's part of what is used of one quota.
 struct Counted {
-    shard: Arc<Shard>,
+    resource_cache: Arc<ResourceCache>,
     kind: Kind,
     /// Every event up to here is counted.
     place: Revision,
@@ -27,15 +27,15 @@ struct Counted {
 impl Counted {
     fn new(cache: &Cache, kind: Kind, namespace: &str, quota: &Value) -> Counted {
         let group = if kind.group.is_empty() { "core" } else { &kind.group };
-        let shard = cache.shard(&StorageId(format!("{group}/{}", kind.plural).into()));
-        let mut counted = Counted { shard, kind, place: 0, used: Amounts::new() };
+        let resource_cache = cache.of_resource(&StorageId(format!("{group}/{}", kind.plural).into()));
+        let mut counted = Counted { resource_cache, kind, place: 0, used: Amounts::new() };
         counted.count(namespace, quota);
         counted
     }
 
     /// Counts every object.
     fn count(&mut self, namespace: &str, quota: &Value) {
-        let all = self.shard.snapshot(namespace);
+        let all = self.resource_cache.snapshot(namespace);
         self.used = Amounts::new();
         for object in &all.items {
             quota::add_all(&mut self.used, &self.kind.share(quota, || object.value()));
@@ -45,7 +45,9 @@ impl Counted {
 
     /// Counts what happened since.
     fn move_on(&mut self, namespace: &str, quota: &Value) {
-        let Ok(events) = self.shard.events_after(self.place) else { return self.count(namespace, quota) };
+        let Ok(events) = self.resource_cache.events_after(self.place) else {
+            return self.count(namespace, quota);
+        };
         for event in events {
             self.place = event.revision;
             if *event.object.key.namespace != *namespace {

@@ -10,8 +10,8 @@ use crate::Parts;
 use crate::admission::Admission;
 use crate::authorize::{Attributes, Authorize, Decision};
 use crate::cache::{Cache, storage_key};
+use crate::registry_context::RegistryContext as Serving;
 use crate::request::AdmissionRequest;
-use crate::served::Served as Serving;
 
 struct Everybody;
 

@@ -26,7 +26,7 @@ pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 pub type Ids = Arc<dyn Fn() -> uuid::Uuid + Send + Sync>;
 
 /// What is served now, and all objects.
-pub struct Served {
+pub struct RegistryContext {
     store: Arc<dyn Store>,
     cache: Arc<Cache>,
     catalogue: ArcSwap<Catalogue>,
@@ -38,18 +38,18 @@ pub struct Served {
     watched: Arc<Watched>,
 }
 
-impl Served {
+impl RegistryContext {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         cache: Arc<Cache>,
         catalogue: Catalogue,
         clock: Clock,
         ids: Ids,
-    ) -> Served {
+    ) -> RegistryContext {
         let catalogue = Arc::new(catalogue);
         let announced = ArcSwap::new(catalogue.clone());
         let (catalogue, catalogue_changed) = (ArcSwap::new(catalogue), watch::Sender::new(0));
-        Served {
+        RegistryContext {
             store,
             cache,
             catalogue,
@@ -90,7 +90,7 @@ impl Served {
         self.announced.load_full()
     }
 
-    /// Serves another set of resources from now on. Discovery goes on telling of the former one: see [`Served::announce`].
+    /// Serves another set of resources from now on. Discovery goes on telling of the former one: see [`RegistryContext::announce`].
     pub fn serve(&self, catalogue: Catalogue) {
         self.catalogue.store(Arc::new(catalogue));
         self.catalogue_changed.send_modify(|n| *n += 1);
@@ -176,7 +176,7 @@ impl Served {
     pub fn count(&self, definition: &ResourceDefinition) -> usize {
         match definition.is_virtual {
             true => self.provider(definition).map_or(0, |provider| provider.count()),
-            false => self.cache.shard(&definition.storage).len(),
+            false => self.cache.of_resource(&definition.storage).len(),
         }
     }
 
@@ -206,7 +206,7 @@ impl Served {
     /// The objects of a resource whose changes are told, stored or not.
     ///
     /// # Errors
-    /// As [`Served::list`].
+    /// As [`RegistryContext::list`].
     pub async fn watch(&self, asked: &VirtualRequest<'_>) -> Result<Collection, Status> {
         match (asked.definition.is_virtual, self.provider(asked.definition)) {
             (true, Some(provider)) => provider.watch(asked).await,

@@ -26,23 +26,25 @@ pub struct Listing {
 }
 
 /// The cache of one resource.
-pub struct Shard {
+pub struct ResourceCache {
     state: RwLock<State>,
     ring: Ring,
 }
 
 struct State {
     objects: BTreeSet<KeyOrdered>,
-    /// The last event applied here, or the revision the shard started at.
+    /// The last event applied here, or the revision the resource_cache started at.
     revision: Revision,
 }
 
-impl Shard {
+impl ResourceCache {
     pub(super) fn starting_at(revision: Revision) -> Self {
-        let shard =
-            Shard { state: RwLock::new(State { objects: BTreeSet::new(), revision }), ring: Ring::default() };
-        shard.ring.start_at(revision);
-        shard
+        let resource_cache = ResourceCache {
+            state: RwLock::new(State { objects: BTreeSet::new(), revision }),
+            ring: Ring::default(),
+        };
+        resource_cache.ring.start_at(revision);
+        resource_cache
     }
 
     pub(super) fn start_at(&self, revision: Revision) {
@@ -139,7 +141,7 @@ impl Shard {
         (out, false)
     }
 
-    /// As [`Shard::list`], as it was at `revision`.
+    /// As [`ResourceCache::list`], as it was at `revision`.
     ///
     /// # Errors
     /// Events after `revision` are no longer kept.
