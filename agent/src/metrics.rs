@@ -21,7 +21,7 @@ use crate::agent_state::{AgentState, LinkView};
 /// Callers at once; more wait.
 const CALLERS: usize = 8;
 /// A caller is given this long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALLER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One line of the text with its head.
 fn sample(
@@ -190,10 +190,10 @@ async fn accept(shared: Arc<AgentState>, cluster: String, listener: TcpListener,
             });
             let served = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
+                .header_read_timeout(CALLER_TIMEOUT)
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
-            let _ = tokio::time::timeout(PATIENCE, served).await;
+            let _ = tokio::time::timeout(CALLER_TIMEOUT, served).await;
         });
     }
 }

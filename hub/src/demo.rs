@@ -30,7 +30,7 @@ use crate::demo::member::Member;
 use crate::{AccessSettings, Hub, LifecycleSettings, Serves, Settings, StoreKind};
 
 /// How long a member may take to join, and the sample to arrive everywhere, before the demo gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SAMPLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Replicas of the sample, two for each cluster.
 const REPLICAS_PER_CLUSTER: usize = 2;
@@ -99,7 +99,7 @@ async fn show(
     }
     for (member, mut link) in members.iter().zip(links) {
         let connected = link.wait_for(|view| matches!(view, LinkView::Connected { .. }));
-        tokio::time::timeout(PATIENCE, connected)
+        tokio::time::timeout(SAMPLE_TIMEOUT, connected)
             .await
             .with_context(|| format!("{} did not connect", member.name))??;
         await_placeable(hub, &member.name).await?;
@@ -206,8 +206,8 @@ async fn await_placeable(hub: &Hub, name: &str) -> Result<()> {
         if placeable(&cluster) {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
-            return Err(anyhow!("{name} did not become ready in {} s", PATIENCE.as_secs()));
+        if begun.elapsed() > SAMPLE_TIMEOUT {
+            return Err(anyhow!("{name} did not become ready in {} s", SAMPLE_TIMEOUT.as_secs()));
         }
         let next = hub.registry.cache().revision() + 1;
         let _ = tokio::time::timeout(Duration::from_millis(200), hub.registry.cache().wait_for(next)).await;
@@ -238,8 +238,8 @@ async fn watch_sample(hub: &Hub, clusters: usize, started: Instant) -> Result<()
         if ready == wanted {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
-            return Err(anyhow!("the sample did not become ready in {} s", PATIENCE.as_secs()));
+        if begun.elapsed() > SAMPLE_TIMEOUT {
+            return Err(anyhow!("the sample did not become ready in {} s", SAMPLE_TIMEOUT.as_secs()));
         }
         let next = hub.registry.cache().revision() + 1;
         let _ = tokio::time::timeout(Duration::from_millis(200), hub.registry.cache().wait_for(next)).await;

@@ -12,7 +12,7 @@ use crate::LinkView;
 use crate::cause::Cause;
 
 /// A start waits no longer for the hub's welcome.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a welcome, this long is waited for what changed since the ledger was last current.
 const FIRST_WORDS: Duration = Duration::from_secs(1);
 
@@ -46,7 +46,7 @@ impl Fence {
             (_, LinkView::Away { cause: Cause::Clone, .. }) => Verdict::Second,
             // Being away for another reason says nothing of the other, nor of what the hub has to tell.
             (verdict, LinkView::Away { .. }) => verdict,
-            (Verdict::Unheard, LinkView::Connected { .. }) if now >= PATIENCE => Verdict::Alone,
+            (Verdict::Unheard, LinkView::Connected { .. }) if now >= WELCOME_TIMEOUT => Verdict::Alone,
             (Verdict::Unheard | Verdict::Second, LinkView::Connected { .. }) => {
                 Verdict::Welcomed(now + FIRST_WORDS)
             }
@@ -57,7 +57,7 @@ impl Fence {
     /// Whether work may begin, `now` after the start.
     pub fn is_open(self, now: Duration) -> bool {
         match self.0 {
-            Verdict::Unheard => now >= PATIENCE,
+            Verdict::Unheard => now >= WELCOME_TIMEOUT,
             Verdict::Welcomed(begins) => now >= begins,
             Verdict::Alone => true,
             Verdict::Second => false,
@@ -72,7 +72,7 @@ impl Fence {
     /// When to look again, where time alone may open it.
     pub fn opens_at(self) -> Option<Duration> {
         match self.0 {
-            Verdict::Unheard => Some(PATIENCE),
+            Verdict::Unheard => Some(WELCOME_TIMEOUT),
             Verdict::Welcomed(begins) => Some(begins),
             Verdict::Alone | Verdict::Second => None,
         }

@@ -16,7 +16,7 @@ use super::body::{ClusterNames, marked};
 use crate::member::{Gvk, ObjectId};
 
 /// What is there for so long is neither ending nor of a Work that is still on its way from the hub.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SETTLED_AFTER: Duration = Duration::from_secs(30);
 /// Objects that are looked at at once. The others are found by the next look.
 const MOST: usize = 4096;
 /// No name is longer: what a mark of this length names is no Work.
@@ -63,14 +63,14 @@ impl Strays {
 
     /// When some are to be judged.
     pub fn due(&self) -> Option<Duration> {
-        self.seen.values().map(|(_, since)| *since + PATIENCE).min()
+        self.seen.values().map(|(_, since)| *since + SETTLED_AFTER).min()
     }
 
     /// What the hub has to tell is not known yet: those that are due wait once more.
     pub fn later(&mut self, now: Duration) {
         self.seen
             .values_mut()
-            .filter(|(_, since)| *since + PATIENCE <= now)
+            .filter(|(_, since)| *since + SETTLED_AFTER <= now)
             .for_each(|(_, since)| *since = now);
     }
 
@@ -78,7 +78,7 @@ impl Strays {
     pub fn take(&mut self, now: Duration) -> BTreeMap<String, Vec<ObjectId>> {
         let mut due: BTreeMap<String, Vec<ObjectId>> = BTreeMap::new();
         self.seen.retain(|id, (key, since)| {
-            let stays = *since + PATIENCE > now;
+            let stays = *since + SETTLED_AFTER > now;
             if !stays {
                 due.entry(key.clone()).or_default().push(id.clone());
             }
@@ -106,7 +106,7 @@ impl OrphanScanSchedule {
     /// When to ask [`OrphanScanSchedule::is_due`] again.
     pub fn due(&self) -> Duration {
         match self.last {
-            None => PATIENCE,
+            None => SETTLED_AFTER,
             Some(last) if self.has_gone_back => last + BETWEEN,
             Some(last) => last + BETWEEN_BREAKS,
         }

@@ -9,7 +9,7 @@ use super::retry_after::Pause;
 
 /// A first try that takes longer no longer blocks Works of later classes, nor counts towards the limit: on a member that hangs over one object the
 /// rest goes on.
-const PATIENCE: Duration = Duration::from_secs(2);
+const HANGS_AFTER: Duration = Duration::from_secs(2);
 /// A suspect runs alone for so long at most.
 const ALONE: Duration = Duration::from_secs(10);
 /// Slow ones under way at once, in each lane.
@@ -57,7 +57,7 @@ struct Running {
 
 impl Running {
     fn is_slow(&self, now: Duration) -> bool {
-        now.saturating_sub(self.since) >= PATIENCE
+        now.saturating_sub(self.since) >= HANGS_AFTER
     }
 }
 

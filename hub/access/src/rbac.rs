@@ -224,7 +224,7 @@ impl Authorizer {
     }
 }
 
-/// The revision of a resource_cache's last event: a snapshot of a namespace that no object can be in.
+/// The revision of the last event: a snapshot of a namespace that no object can be in.
 fn revision_of(resource_cache: &ResourceCache) -> u64 {
     resource_cache.snapshot(".").revision
 }

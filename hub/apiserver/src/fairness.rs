@@ -32,7 +32,7 @@ use queue_set::{Arrival, QueueSet, Ticket};
 pub const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
 /// How long a request waits for a seat: a quarter of what kube-apiserver gives a request.
-const PATIENCE: Duration = Duration::from_secs(15);
+const SEAT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Objects of a list that are worth a seat, and the most seats that one request takes.
 const OBJECTS_PER_SEAT: usize = 100;
@@ -284,7 +284,7 @@ impl Level {
                 }
             }
         };
-        let outcome = tokio::time::timeout(PATIENCE, woken).await;
+        let outcome = tokio::time::timeout(SEAT_TIMEOUT, woken).await;
         let mut state = self.state.lock();
         match outcome {
             Ok(Ok(())) => {

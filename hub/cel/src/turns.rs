@@ -18,7 +18,7 @@ pub(crate) const BRIEF: Duration = Duration::from_millis(20);
 pub(crate) const LITTLE: u64 = 1 << 16;
 
 /// How long one request waits for turns, all its waits together.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_FOR_TURNS: Duration = Duration::from_secs(2);
 
 /// The most that wait; each takes a thread.
 const MOST_WAITING: usize = 512;
@@ -87,7 +87,7 @@ impl Turns {
         static ALL: LazyLock<Turns> = LazyLock::new(|| {
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
             // This crate's own tests evaluate side by side what is long on purpose.
-            Turns::new(if cfg!(test) { MOST_WAITING } else { processors / 2 }, PATIENCE)
+            Turns::new(if cfg!(test) { MOST_WAITING } else { processors / 2 }, WAIT_FOR_TURNS)
         });
         ALL.clone()
     }
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_ends_is_handed_to_a_thread_that_waits() {
-        let turns = Turns::new(1, PATIENCE);
+        let turns = Turns::new(1, WAIT_FOR_TURNS);
         let first = turns.take(Duration::ZERO).unwrap();
         assert!(turns.take(Duration::from_millis(1)).is_none(), "there is one only");
         let other = turns.clone();

@@ -85,7 +85,7 @@ pub async fn changed_by(changed: Notified<'_>, deadline: Option<Instant>) {
 }
 
 /// How long a key waits that has no room, where its queue knows nothing better.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ROOM_RETRY: Duration = Duration::from_secs(30);
 
 /// The queue of most controllers: in order of arrival.
 pub struct Queue<K> {
@@ -262,7 +262,7 @@ impl<K: Ord + Clone + Send + Sync + 'static> WorkQueue<K> for Queue<K> {
         let again = match outcome {
             Outcome::Done => None,
             Outcome::After(delay) => Some(delay),
-            Outcome::NoRoom => Some(PATIENCE),
+            Outcome::NoRoom => Some(ROOM_RETRY),
             Outcome::Changed => Some(self.look_again(key.clone())),
             Outcome::Failed => Some(self.retry(key.clone())),
         };

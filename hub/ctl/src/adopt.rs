@@ -15,7 +15,7 @@ use crate::{output, site};
 const REQUESTS: &str = "edge.karmada.io/key-request";
 /// How often the hub is asked whether it has carried out the decision, and how long.
 const LOOK: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_secs(10);
+const DECISION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Flags of both.
 #[derive(clap::Args)]
@@ -67,7 +67,7 @@ pub async fn run(access: &Access, arguments: &Arguments, decision: Decision) -> 
 }
 
 async fn carried_out(hub: &Connection, path: &str, annotation: &str) -> Result<()> {
-    let looked = tokio::time::timeout(PATIENCE, async {
+    let looked = tokio::time::timeout(DECISION_TIMEOUT, async {
         loop {
             match hub.find(path).await? {
                 Some(cluster) if cluster["metadata"]["annotations"][annotation].is_string() => {
@@ -80,7 +80,9 @@ async fn carried_out(hub: &Connection, path: &str, annotation: &str) -> Result<(
     match looked.await {
         Ok(looked) => looked,
         Err(_) => {
-            bail!("the decision is written, but the hub has not carried it out in {PATIENCE:?}: see its log")
+            bail!(
+                "the decision is written, but the hub has not carried it out in {DECISION_TIMEOUT:?}: see its log"
+            )
         }
     }
 }

@@ -340,7 +340,7 @@ impl Cache {
     }
 }
 
-/// Resolves once one of the resource_caches has an event after the revision beside it.
+/// Resolves once one of the resources' caches has an event after the revision beside it.
 pub async fn any_changed(resource_caches: &[(Arc<ResourceCache>, Revision)]) {
     let each = resource_caches.iter().map(|(resource_cache, seen)| {
         Box::pin(async move {

@@ -23,7 +23,7 @@ const OF_CONNECTION: usize = 4;
 /// Calls under way in all: 32 MiB, where each has sent all it may.
 const AT_ONCE: usize = 512;
 /// How long a call may take, its message included.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Calls of one address. Many agents may share one, and each asks again when it is told to.
 const OF_ADDRESS: Rate = Rate { per_minute: 600.0, burst: 100.0 };
 /// Addresses that are told apart.
@@ -73,7 +73,7 @@ impl Strangers {
             return too_many("too many calls at once: try again");
         };
         let mut service = self.service.clone();
-        match tokio::time::timeout(PATIENCE, service.call(request)).await {
+        match tokio::time::timeout(CALL_TIMEOUT, service.call(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},
             Err(_) => Status::deadline_exceeded("the call took longer than ten seconds").into_http(),

@@ -22,7 +22,7 @@ const MOST: usize = 16 << 20;
 /// How many are asked at a time.
 const AT_ONCE: usize = 4;
 /// How long a client waits for all of them.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DOCUMENTS_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long what they said is kept.
 const FRESH: Duration = Duration::from_secs(30);
 
@@ -57,7 +57,7 @@ impl Aggregator {
         let asked = available.map(|handed| async move { (handed, self.v2_of(handed).await) });
         let mut asked = stream::iter(asked.collect::<Vec<_>>()).buffered(AT_ONCE);
         let mut more = More::default();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + DOCUMENTS_TIMEOUT;
         while let Ok(Some((handed, document))) = tokio::time::timeout_at(until, asked.next()).await {
             let below = format!("/apis/{}/{}/", handed.group, handed.version);
             if let Some(document) = document.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {

@@ -22,7 +22,7 @@ const LINES: usize = 10_000;
 const ROOM: usize = 16 << 10;
 
 /// How long a request waits for room before its event is dropped.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 256 << 10;
@@ -91,7 +91,7 @@ impl AuditLog {
     /// Hands over a line; waits a second for room at most, then drops it.
     pub async fn write(&self, bytes: Vec<u8>) {
         let Some(sender) = self.sender.lock().clone() else { return self.drop_one() };
-        let sent = tokio::time::timeout(PATIENCE, async {
+        let sent = tokio::time::timeout(ROOM_TIMEOUT, async {
             let room = self.room.clone().acquire_many_owned(weight(&bytes)).await.ok()?;
             sender.send(Line { bytes, _room: room }).await.ok()
         });

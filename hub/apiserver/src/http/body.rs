@@ -21,7 +21,7 @@ use super::yaml;
 pub const MAX_BODY: usize = 3 << 20;
 
 /// A body that takes longer to arrive is given up, as kube-apiserver gives a request up: who trickles holds no seat for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a body may hold beyond its limit, and how long that may take to arrive, for its client still to be told why it is refused.
 const LARGEST_OVERRUN: usize = 32 << 20;
@@ -88,7 +88,7 @@ impl http_body::Body for Counted {
 pub(super) async fn read(body: Received) -> Result<Bytes, Status> {
     let late =
         |_| Status::timeout("request did not complete within requested timeout - the body was not sent");
-    tokio::time::timeout(PATIENCE, read_all(body)).await.map_err(late)?
+    tokio::time::timeout(BODY_TIMEOUT, read_all(body)).await.map_err(late)?
 }
 
 async fn read_all(mut body: Received) -> Result<Bytes, Status> {
@@ -206,7 +206,7 @@ mod tests {
         let whole = read(sent(futures::stream::iter([&b"{}"[..], b" "]))).await.unwrap();
         assert_eq!(whole, "{} ");
         let trickle = futures::stream::unfold((), |()| async {
-            tokio::time::sleep(PATIENCE / 10).await;
+            tokio::time::sleep(BODY_TIMEOUT / 10).await;
             Some((&b" "[..], ()))
         });
         assert_eq!(read(sent(trickle)).await.unwrap_err().code, 504);

@@ -28,7 +28,7 @@ const SLICE: usize = 64 << 10;
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// A slow reader is served no longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is held for a reader.
 struct Answer {
@@ -72,7 +72,7 @@ fn keep(seat: Option<Seat>, answer: &Arc<Mutex<Option<Answer>>>) -> oneshot::Sen
         let in_time = tokio::time::timeout(LONGEST, &mut is_done).await.is_ok();
         drop(seat);
         if !in_time
-            && tokio::time::timeout(PATIENCE - LONGEST, is_done).await.is_err()
+            && tokio::time::timeout(READER_TIMEOUT - LONGEST, is_done).await.is_err()
             && let Some(answer) = answer.upgrade()
         {
             answer.lock().take();
@@ -166,9 +166,9 @@ mod tests {
     async fn an_answer_that_nobody_takes_is_given_up_with_all_that_it_holds() {
         let part = Bytes::from(vec![7; 3 * SLICE]);
         let mut body = paced(pieces(vec![part.clone().into(), part.clone().into()]), None, None, None);
-        tokio::time::sleep(PATIENCE / 2).await;
+        tokio::time::sleep(READER_TIMEOUT / 2).await;
         assert!(body.frame().await.is_some(), "there is time");
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(READER_TIMEOUT).await;
         assert!(part.is_unique(), "nothing of it is held any more");
         while let Some(frame) = body.frame().await {
             assert!(frame.unwrap().data_ref().is_none_or(|data| data.is_empty()), "it breaks off");

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::memory_shares::{FROM, Full, TakenMemory};
 
 /// How long a reader may take nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The pieces that wait.
 pub(super) struct Unsent(Arc<Mutex<State>>);
@@ -77,7 +77,7 @@ impl Unsent {
         tokio::spawn(async move {
             let mut seen = 0;
             loop {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(READER_TIMEOUT).await;
                 let Some(state) = state.upgrade() else { return };
                 let mut state = state.lock();
                 if state.pieces.is_empty() {
@@ -113,7 +113,7 @@ mod tests {
         let chunk: Vec<u8> = (0..FROM * 5 / 2).map(|at| at as u8).collect();
         let mut got = unsent.put(chunk.clone().into()).unwrap().to_vec();
         while let Some(piece) = unsent.next() {
-            tokio::time::sleep(PATIENCE * 2 / 3).await;
+            tokio::time::sleep(READER_TIMEOUT * 2 / 3).await;
             got.extend_from_slice(&piece);
         }
         assert!(got == chunk && !unsent.is_given_up());
@@ -131,7 +131,7 @@ mod tests {
             stalled.push(unsent);
         }
         assert!(stalled.len() > 10 && stalled.len() < 100);
-        tokio::time::sleep(3 * PATIENCE).await;
+        tokio::time::sleep(3 * READER_TIMEOUT).await;
         assert!(stalled.iter().all(|unsent| unsent.is_given_up() && unsent.next().is_none()));
         assert!(reader(&room).put(vec![0; 1 << 20].into()).is_ok(), "their room is free");
     }

@@ -18,7 +18,7 @@ use crate::register::manifests::{AGENT, Installation, POD_LABEL, STATE};
 const POLL: Duration = Duration::from_millis(500);
 
 /// How long trouble that may pass by itself must last before it counts: a name just entered, an image being pulled.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TROUBLE_LASTS: Duration = Duration::from_secs(20);
 
 /// What the agent says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -104,7 +104,7 @@ impl Judge {
         self.since = Some((trouble.cause.clone(), since));
         let enough = match trouble.weight {
             Weight::AtOnce => true,
-            Weight::IfItLasts => elapsed.saturating_sub(since) >= PATIENCE.min(self.timeout / 3),
+            Weight::IfItLasts => elapsed.saturating_sub(since) >= TROUBLE_LASTS.min(self.timeout / 3),
             Weight::AtTheEnd => false,
         };
         if enough || elapsed >= self.timeout {
@@ -301,14 +301,14 @@ mod tests {
                 let verdict = judge.judge(&said("Failed", passing), Duration::from_secs(seconds));
                 assert!(matches!(verdict, JoinWait::Wait(_)), "{passing} at {seconds} s");
             }
-            assert_eq!(cause(judge.judge(&said("Failed", passing), PATIENCE)).as_deref(), Some(passing));
+            assert_eq!(cause(judge.judge(&said("Failed", passing), TROUBLE_LASTS)).as_deref(), Some(passing));
         }
         // Another cause, or none, begins anew.
         let mut judge = Judge::new(None, 5 * MINUTE);
         judge.judge(&said("Failed", "DNS"), Duration::ZERO);
-        assert!(matches!(judge.judge(&said("Failed", "TCP"), PATIENCE), JoinWait::Wait(_)));
-        judge.judge(&said("Joining", ""), PATIENCE + Duration::from_secs(1));
-        assert!(matches!(judge.judge(&said("Failed", "TCP"), 2 * PATIENCE), JoinWait::Wait(_)));
+        assert!(matches!(judge.judge(&said("Failed", "TCP"), TROUBLE_LASTS), JoinWait::Wait(_)));
+        judge.judge(&said("Joining", ""), TROUBLE_LASTS + Duration::from_secs(1));
+        assert!(matches!(judge.judge(&said("Failed", "TCP"), 2 * TROUBLE_LASTS), JoinWait::Wait(_)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Pings that tell the same, after which nothing is on its way any more.
 const STILL: u32 = 2;
 /// Between two listings for what differs, or two times that statuses are asked for: first, and at most.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(3600));
+const BETWEEN_LISTINGS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(3600));
 /// An agent that is alive says in this time what it holds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(600);
 
@@ -30,7 +30,7 @@ struct Pause {
 
 impl Default for Pause {
     fn default() -> Self {
-        Self { until: Duration::ZERO, next: PATIENCE.0 }
+        Self { until: Duration::ZERO, next: BETWEEN_LISTINGS.0 }
     }
 }
 
@@ -41,7 +41,7 @@ impl Pause {
 
     fn begin(&mut self, now: Duration) {
         self.until = now + self.next;
-        self.next = (self.next * 2).min(PATIENCE.1);
+        self.next = (self.next * 2).min(BETWEEN_LISTINGS.1);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
 
 /// Seconds that a Pod stays on a node that is lost, where it does not say.
-const PATIENCE: i64 = 300;
+const TOLERATION_SECONDS: i64 = 300;
 
 /// Lays defaults into Pods.
 pub struct PodDefaults;
@@ -161,7 +161,7 @@ fn patience(pod: &mut Value) {
                 && matches!(text(toleration, "effect").as_str(), "" | "NoExecute")
         });
         if !tolerated {
-            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE}));
+            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}));
         }
     }
     if tolerations.len() > before {

@@ -20,7 +20,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// A resource_cache that goes on changing, and the revision up to which every change is in it.
+    /// A resource's cache that goes on changing, and the revision up to which every change is in it.
     pub(super) fn following(
         resource_cache: Arc<ResourceCache>,
         revision: watch::Receiver<Revision>,

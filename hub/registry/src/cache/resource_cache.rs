@@ -33,7 +33,7 @@ pub struct ResourceCache {
 
 struct State {
     objects: BTreeSet<KeyOrdered>,
-    /// The last event applied here, or the revision the resource_cache started at.
+    /// The last event applied here, or the revision the cache started at.
     revision: Revision,
 }
 

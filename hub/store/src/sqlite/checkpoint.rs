@@ -23,7 +23,7 @@ pub(super) const CHECKPOINT_PAGES: usize = (8 << 20) / PAGE_BYTES;
 /// And after which the writer waits for that: 24 MiB.
 const MOST_PAGES: usize = 3 * CHECKPOINT_PAGES;
 /// A checkpoint that takes longer does not hold up writes any further.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the writer and the checkpoint thread share. The lock is held during each transaction.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl WalUse {
     ) -> rusqlite::Result<T> {
         let mut pages = self.wal.pages.lock();
         if *pages >= MOST_PAGES {
-            self.wal.drained.wait_for(&mut pages, PATIENCE);
+            self.wal.drained.wait_for(&mut pages, CHECKPOINT_TIMEOUT);
         }
         let done = transaction();
         if let Ok((_, written)) = &done {

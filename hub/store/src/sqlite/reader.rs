@@ -26,7 +26,7 @@ use crate::{Event, KeyValue, Page, Revision, StoreError};
 /// Reads that may wait.
 const QUEUE: usize = 256;
 /// How long a snapshot may be ahead of what is published: only a failing disk makes it more than a moment.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 enum Job {
     Run(Box<dyn FnOnce(&Connection) + Send>),
@@ -88,7 +88,7 @@ impl Readers {
             let page = lookup::list(db, &recent, &prefix, after.as_deref(), limit)
                 .map_err(|error| failed(&error))?;
             let feed = feed.get().and_then(Weak::upgrade).ok_or(StoreError::Closed)?;
-            if !feed.wait_for(page.revision, PATIENCE) {
+            if !feed.wait_for(page.revision, PUBLISH_TIMEOUT) {
                 return Err(StoreError::Backend("a commit's outcome is not known yet".into()));
             }
             Ok(page)
