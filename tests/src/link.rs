@@ -1,4 +1,4 @@
-//! The wire between an agent and a hub: a TCP proxy that can be cut, stalled, delayed, slowed and counted.
+//! The wire between an agent and a hub: a TCP proxy that can be cut, stalled, delayed, slowed, made to reset and forget connections, and counted.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -31,8 +31,36 @@ struct Wire {
     delay: Duration,
     /// Bytes a second in each direction; as many as there are, where none is given.
     rate: Option<u32>,
+    /// How many of a thousand pieces that pass end their connection.
+    resets: u32,
+    /// A connection over which nothing went for so long is forgotten, as by a NAT gateway: both ends hold it, and nothing passes any more.
+    forgets_after: Option<Duration>,
     /// Counted up by a cut, so that connections of before end even if it is healed at once.
     cuts: u64,
+    /// Counted up where the connections of before are forgotten.
+    forgotten: u64,
+}
+
+/// One connection over the link.
+struct Connection {
+    /// How often connections had been forgotten when it began.
+    forgotten: u64,
+    began: Instant,
+    /// When something went over it last, in milliseconds since it began.
+    used_ms: AtomicU64,
+}
+
+impl Connection {
+    /// Whether the wire has forgotten it; otherwise it is used now.
+    fn is_forgotten(&self, wire: Wire) -> bool {
+        let now = self.began.elapsed();
+        let idle = now.saturating_sub(Duration::from_millis(self.used_ms.load(Ordering::Relaxed)));
+        if wire.forgotten != self.forgotten || wire.forgets_after.is_some_and(|after| idle > after) {
+            return true;
+        }
+        self.used_ms.store(now.as_millis() as u64, Ordering::Relaxed);
+        false
+    }
 }
 
 /// Bytes and connections that went through.
@@ -41,6 +69,16 @@ struct Counters {
     up: AtomicU64,
     down: AtomicU64,
     connections: AtomicU64,
+    /// Draws which pieces end their connection: the same ones in each run, as far as the same ones come.
+    drawn: AtomicU64,
+}
+
+impl Counters {
+    /// Whether this piece is one of so many in a thousand.
+    fn draws(&self, of_thousand: u32) -> bool {
+        let draw = self.drawn.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (draw >> 32) % 1000 < u64::from(of_thousand)
+    }
 }
 
 /// A link; it is gone with its value.
@@ -54,8 +92,15 @@ pub struct Link {
 impl Link {
     /// A link to `target`, on a loopback port of its own.
     pub fn to(target: SocketAddr) -> Link {
-        let (wire, _) =
-            watch::channel(Wire { state: State::Open, delay: Duration::ZERO, rate: None, cuts: 0 });
+        let (wire, _) = watch::channel(Wire {
+            state: State::Open,
+            delay: Duration::ZERO,
+            rate: None,
+            resets: 0,
+            forgets_after: None,
+            cuts: 0,
+            forgotten: 0,
+        });
         let counters = Arc::new(Counters::default());
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).expect("loopback has free ports");
         let address = listener.local_addr().expect("a bound listener has an address");
@@ -94,6 +139,21 @@ impl Link {
     /// Lets so many bytes a second through from now on, in each direction of each connection; `None`: as many as come.
     pub fn slow_down(&self, rate: Option<u32>) {
         self.wire.send_modify(|wire| wire.rate = rate);
+    }
+
+    /// Has so many of a thousand pieces that pass end their connection.
+    pub fn reset_some(&self, of_thousand: u32) {
+        self.wire.send_modify(|wire| wire.resets = of_thousand);
+    }
+
+    /// Forgets connections over which nothing went for so long: nothing passes there any more, and neither end is told.
+    pub fn forget_idle(&self, after: Option<Duration>) {
+        self.wire.send_modify(|wire| wire.forgets_after = after);
+    }
+
+    /// Forgets all connections that there are; new ones pass.
+    pub fn forget(&self) {
+        self.wire.send_modify(|wire| wire.forgotten += 1);
     }
 
     /// Bytes from the agent to the hub, and from the hub to the agent, so far.
@@ -145,12 +205,17 @@ async fn carry(agent: TcpStream, target: SocketAddr, wire: watch::Receiver<Wire>
     let Ok(hub) = TcpStream::connect(target).await else { return };
     let _ = (agent.set_nodelay(true), hub.set_nodelay(true));
     counters.connections.fetch_add(1, Ordering::Relaxed);
+    let connection =
+        Connection { forgotten: wire.borrow().forgotten, began: Instant::now(), used_ms: AtomicU64::new(0) };
     let ((from_agent, to_agent), (from_hub, to_hub)) = (agent.into_split(), hub.into_split());
-    tokio::join!(
-        one_way(from_agent, to_hub, wire.clone(), &counters.up),
-        one_way(from_hub, to_agent, wire, &counters.down)
-    );
+    // Either way tells of a reset, and both end with it.
+    let up = one_way(from_agent, to_hub, wire.clone(), &connection, (&counters, &counters.up));
+    let down = one_way(from_hub, to_agent, wire, &connection, (&counters, &counters.down));
+    let _ = tokio::try_join!(up, down);
 }
+
+/// The wire ended a connection.
+struct Reset;
 
 /// Bytes that wait for their time, at most; beyond it the sender is held up, as by a full window.
 const IN_FLIGHT: usize = 1 << 20;
@@ -159,8 +224,9 @@ async fn one_way(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut wire: watch::Receiver<Wire>,
-    count: &AtomicU64,
-) {
+    connection: &Connection,
+    (counters, count): (&Counters, &AtomicU64),
+) -> Result<(), Reset> {
     let mut waiting: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
     let (mut held, mut ended) = (0, false);
     let mut buffer = vec![0; 16 << 10];
@@ -171,13 +237,19 @@ async fn one_way(
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(due), if !waiting.is_empty() => {
-                if wire.wait_for(|wire| wire.state != State::Stalled).await.is_err() {
-                    return;
+                let Ok(now) = wire.wait_for(|wire| wire.state != State::Stalled).await.map(|wire| *wire) else {
+                    return Ok(());
+                };
+                if connection.is_forgotten(now) {
+                    std::future::pending::<()>().await;
+                }
+                if now.resets > 0 && counters.draws(now.resets) {
+                    return Err(Reset);
                 }
                 let Some((_, bytes)) = waiting.pop_front() else { continue };
                 held -= bytes.len();
                 if to.write_all(&bytes).await.is_err() {
-                    return;
+                    return Ok(());
                 }
                 count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             }
@@ -198,6 +270,7 @@ async fn one_way(
         }
     }
     let _ = to.shutdown().await;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -263,6 +336,37 @@ mod tests {
         link.heal();
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"two");
+    }
+
+    #[test]
+    fn a_connection_that_is_forgotten_is_silent_and_a_new_one_passes() {
+        let link = Link::to(echo());
+        let mut stream = TcpStream::connect(link.address()).unwrap();
+        assert_eq!(round_trip(&mut stream, "one").unwrap(), "one");
+        let is_silent = |stream: &mut TcpStream| {
+            stream.write_all(b"two").unwrap();
+            stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            stream.read(&mut [0; 3]).unwrap_err().kind() == ErrorKind::WouldBlock
+        };
+        link.forget();
+        assert!(is_silent(&mut stream));
+        let mut next = TcpStream::connect(link.address()).unwrap();
+        assert_eq!(round_trip(&mut next, "three").unwrap(), "three");
+        link.forget_idle(Some(Duration::from_millis(100)));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(is_silent(&mut next), "nothing went over it for longer than that");
+    }
+
+    #[test]
+    fn some_pieces_end_their_connection() {
+        let link = Link::to(echo());
+        link.reset_some(100);
+        let mut ended = 0;
+        for _ in 0..10 {
+            let mut stream = TcpStream::connect(link.address()).unwrap();
+            ended += usize::from((0..20).any(|_| round_trip(&mut stream, "one").is_err()));
+        }
+        assert!((5..=10).contains(&ended), "{ended} of 10, each of 40 pieces");
     }
 
     #[test]

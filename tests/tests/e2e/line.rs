@@ -125,7 +125,8 @@ impl Line {
         throughout("agreement", A_WHILE, || self.agree(modes));
     }
 
-    fn agree(&self, modes: &[(&str, &str)]) -> Result<(), String> {
+    /// Whether the member has what the hub's Works say, each applied, and both have these and no others.
+    pub fn agree(&self, modes: &[(&str, &str)]) -> Result<(), String> {
         let works = self.hub.api().list(WORKS).map_err(|error| format!("{error:#}"))?;
         for work in &works {
             has_condition(work, "Applied", "True", "")?;
@@ -133,7 +134,8 @@ impl Line {
         let manifest = |work: &Value| work["spec"]["workload"]["manifests"][0].clone();
         let on_hub = modes_of(works.iter().map(manifest));
         let on_member = objects(self.member.api())?;
-        let wanted: Vec<String> = modes.iter().map(|(name, mode)| format!("{name}: {mode}")).collect();
+        let mut wanted: Vec<String> = modes.iter().map(|(name, mode)| format!("{name}: {mode}")).collect();
+        wanted.sort_unstable();
         so(on_hub == wanted && on_member == wanted, || format!("hub {on_hub:?}, member {on_member:?}"))
     }
 

@@ -8,6 +8,7 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod bad_lines;
 mod causes;
 mod charts;
 mod cron;

@@ -13,7 +13,7 @@ use crate::line::{Line, WORKS, config, work};
 const RATE: u32 = 1_000;
 
 /// Text that packs to little less than it is.
-fn noise(length: usize) -> String {
+pub fn noise(length: usize) -> String {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut letter = || {
         state ^= state << 13;
