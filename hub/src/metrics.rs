@@ -21,6 +21,11 @@ pub fn page(registry: &Registry, fairness: Option<&Fairness>, audit: Option<&Aud
     for (storage, count) in registry.cache().counts() {
         line(format_args!("apiserver_storage_objects{{resource=\"{}\"}} {count}", storage.0));
     }
+    line(format_args!("# HELP karmada_build_info Which build this is."));
+    line(format_args!("# TYPE karmada_build_info gauge"));
+    let (version, system) = (env!("CARGO_PKG_VERSION"), std::env::consts::OS);
+    let machine = std::env::consts::ARCH;
+    line(format_args!("karmada_build_info{{git_version=\"v{version}\",platform=\"{system}/{machine}\"}} 1"));
     line(format_args!("# HELP karmada_hub_unreadable_objects Objects in the store that cannot be read."));
     line(format_args!("# TYPE karmada_hub_unreadable_objects gauge"));
     line(format_args!("karmada_hub_unreadable_objects {}", registry.cache().unreadable_count()));

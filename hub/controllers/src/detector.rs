@@ -16,6 +16,7 @@ use karmada_core::detector::{self, BindingChange, BindingError, Decision, Takeov
 use karmada_core::service_import;
 use karmada_core::skip::SkipRules;
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller_context::ControllerContext;
@@ -317,7 +318,9 @@ impl Controller for Detector {
         };
         let near = self.shared.policies.all(&at.key.namespace);
         let wide = self.shared.policies.all("");
+        let begun = Instant::now();
         let decision = detector::decide(&template, &near, &wide, &self.skip, self.takeover);
+        self.shared.metrics.note(Measure::MatchPolicy, true, begun.elapsed());
         let policy = match &decision {
             Decision::Claimed(policy) | Decision::TakenOver(policy, _) => policy.name(),
             _ => "none",

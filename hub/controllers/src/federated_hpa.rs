@@ -24,6 +24,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
+use crate::metrics::Measure;
 use crate::pod_metrics::{PodMetrics, Question};
 use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
@@ -257,25 +258,9 @@ impl FederatedHPAs {
     }
 }
 
-#[async_trait::async_trait]
-impl Controller for FederatedHPAs {
-    type Key = Key;
-
-    fn name(&self) -> &'static str {
-        "federated-hpa-controller"
-    }
-
-    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
-        let api: &dyn Api = &*self.shared.api;
-        let Some(resource) = api.resource_of(FEDERATED_HPA.0, FEDERATED_HPA.1) else {
-            return Ok(Action::Done);
-        };
-        let found: Option<FederatedHPA> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let live = |one: &FederatedHPA| one.metadata.deletion_timestamp.is_none();
-        let Some(mut hpa) = found.filter(live) else {
-            self.remembered.lock().remove(key);
-            return Ok(Action::Done);
-        };
+impl FederatedHPAs {
+    /// Looks at one, acts, and says in its status what came of it.
+    async fn look_once(&self, resource: &Resource, key: &Key, mut hpa: FederatedHPA) -> Result<(), Error> {
         let before = hpa.status.clone();
         let now = (self.shared.clock)();
         if let Some(rival) = self.rival(key, &hpa) {
@@ -292,8 +277,32 @@ impl Controller for FederatedHPAs {
             }
         }
         if hpa.status != before {
-            self.write(&resource, &hpa).await?;
+            self.write(resource, &hpa).await?;
         }
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl Controller for FederatedHPAs {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "federated-hpa-controller"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let api: &dyn Api = &*self.shared.api;
+        let Some(resource) = api.resource_of(FEDERATED_HPA.0, FEDERATED_HPA.1) else {
+            return Ok(Action::Done);
+        };
+        let found: Option<FederatedHPA> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
+        let live = |one: &FederatedHPA| one.metadata.deletion_timestamp.is_none();
+        let Some(hpa) = found.filter(live) else {
+            self.remembered.lock().remove(key);
+            return Ok(Action::Done);
+        };
+        self.shared.metrics.timed(Measure::FederatedHpa, self.look_once(&resource, key, hpa)).await?;
         Ok(again(INTERVAL))
     }
 }

@@ -15,6 +15,8 @@ use crate::histogram::Histogram;
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
+    /// It is looked which policy a template follows.
+    MatchPolicy,
     /// A template is claimed by its policy.
     ApplyPolicy,
     /// A policy takes a template from another.
@@ -27,6 +29,22 @@ pub enum Measure {
     SyncWork,
     /// The rules of a CronFederatedHPA are looked at.
     CronFederatedHpa,
+    /// A FederatedHPA is looked at, its members' answers included.
+    FederatedHpa,
+    /// The agents of a workload's clusters are asked for a metric of CPU or memory of Pods.
+    PullResource,
+    /// The same of one container.
+    PullContainerResource,
+    /// For a metric of Pods' own.
+    PullPods,
+    /// For a metric of another object.
+    PullObject,
+    /// An agent is asked how many replicas have room.
+    EstimateReplicas,
+    /// How many whole sets have.
+    EstimateSets,
+    /// Which replicas find no node.
+    EstimateUnschedulable,
 }
 
 /// A family of lines: its name, what it tells, its label beside `result` as it is written, and the measures behind it.
@@ -57,6 +75,15 @@ const COUNTERS: &[Family] = &[
         help: "Templates that a policy took from another, and how that went.",
         measures: &[(Measure::Preemption, "")],
     },
+    Family {
+        name: "karmada_scheduler_estimator_estimating_request_total",
+        help: "Questions for room to agents, and how that went.",
+        measures: &[
+            (Measure::EstimateReplicas, ",type=\"MaxAvailableReplicas\""),
+            (Measure::EstimateSets, ",type=\"MaxAvailableComponentSets\""),
+            (Measure::EstimateUnschedulable, ",type=\"GetUnschedulableReplicas\""),
+        ],
+    },
 ];
 
 const HISTOGRAMS: &[Family] = &[
@@ -64,6 +91,11 @@ const HISTOGRAMS: &[Family] = &[
         name: "karmada_scheduler_e2e_scheduling_duration_seconds",
         help: "How long bindings took to be scheduled, writes included.",
         measures: SCHEDULES,
+    },
+    Family {
+        name: "resource_match_policy_duration_seconds",
+        help: "How long it took to find the policies of templates.",
+        measures: &[(Measure::MatchPolicy, "")],
     },
     Family {
         name: "resource_apply_policy_duration_seconds",
@@ -79,6 +111,21 @@ const HISTOGRAMS: &[Family] = &[
         name: "cronfederatedhpa_process_duration_seconds",
         help: "How long CronFederatedHPAs took to be looked at.",
         measures: &[(Measure::CronFederatedHpa, "")],
+    },
+    Family {
+        name: "federatedhpa_process_duration_seconds",
+        help: "How long FederatedHPAs took to be looked at.",
+        measures: &[(Measure::FederatedHpa, "")],
+    },
+    Family {
+        name: "federatedhpa_pull_metrics_duration_seconds",
+        help: "How long the agents took to tell a metric.",
+        measures: &[
+            (Measure::PullResource, ",metricType=\"Resource\""),
+            (Measure::PullContainerResource, ",metricType=\"ContainerResource\""),
+            (Measure::PullPods, ",metricType=\"Pods\""),
+            (Measure::PullObject, ",metricType=\"Object\""),
+        ],
     },
 ];
 

@@ -37,6 +37,7 @@ use crate::federated_resource_quota_sync::FederatedResourceQuotaSync;
 use crate::graceful_eviction::GracefulEviction;
 use crate::hpa_scale_target_marker::HpaScaleTargetMarker;
 use crate::informer::Informers;
+use crate::measured_questions::Measured;
 use crate::multiclusterservice::MultiClusterServices;
 use crate::namespace::NamespaceSync;
 use crate::no_execute::NoExecuteTaints;
@@ -113,7 +114,9 @@ pub async fn loops(
         shared,
         Followers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES },
     );
-    let estimator = agents.estimator.clone().filter(|_| options.asks_for_room);
+    let measured = |estimator| Measured::new(estimator, shared.metrics.clone()) as Arc<dyn Estimator>;
+    let estimator_of_agents = agents.estimator.map(measured);
+    let estimator = estimator_of_agents.clone().filter(|_| options.asks_for_room);
     let scheduler = Scheduler::new(shared.clone(), estimator.clone());
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
@@ -134,7 +137,7 @@ pub async fn loops(
     loops.quotas(shared);
     loops.services(shared);
     loops.replicas(shared, agents.metrics);
-    if let (Some(descheduling), Some(estimator)) = (options.descheduling, agents.estimator) {
+    if let (Some(descheduling), Some(estimator)) = (options.descheduling, estimator_of_agents) {
         let descheduler = Descheduler::new(shared.clone(), estimator, descheduling);
         loops.add(descheduler, Arc::<Queue<_>>::default(), Descheduler::wakes());
     }
@@ -193,7 +196,8 @@ impl Loops<'_> {
     /// The loops that scale, and those that let the members scale.
     fn replicas(&mut self, shared: &Arc<ControllerContext>, metrics: Option<Arc<dyn PodMetrics>>) {
         if let Some(metrics) = metrics {
-            let autoscaler = FederatedHPAs::new(shared.clone(), metrics);
+            let measured = Measured::new(metrics, shared.metrics.clone());
+            let autoscaler = FederatedHPAs::new(shared.clone(), measured);
             let name = Name::FederatedHorizontalPodAutoscaler;
             self.named(name, autoscaler, Arc::<Queue<_>>::default(), FederatedHPAs::wakes());
         }
