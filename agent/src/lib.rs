@@ -40,6 +40,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use karmada_certs::{JoinToken, Pin};
 use karmada_interpreter::Interpreter;
 use karmada_lua::Customized;
@@ -223,7 +224,15 @@ impl From<MemberError> for AgentError {
 ///
 /// # Errors
 /// A join that cannot succeed, or a ledger that cannot be kept. The network is never a reason to end, once joined.
-pub async fn run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
+pub fn run(
+    config: Config,
+    parts: Parts,
+    stop: CancellationToken,
+) -> BoxFuture<'static, Result<(), AgentError>> {
+    Box::pin(held_and_run(config, parts, stop))
+}
+
+async fn held_and_run(config: Config, parts: Parts, stop: CancellationToken) -> Result<(), AgentError> {
     let _held = match &config.state_dir {
         Some(directory) => tokio::select! {
             biased;

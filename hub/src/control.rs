@@ -2,10 +2,10 @@
 //!
 //! In: the registry behind its port, the state of the fleet. Out: running tasks that end with the stop signal.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use karmada_apiserver::aggregation::Aggregator;
 use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::estimator::Estimator;
@@ -134,7 +134,7 @@ impl ControlLoops {
     ) -> anyhow::Result<()> {
         let recorder = self.recorder.clone();
         let stop = self.stop.clone();
-        self.spawn(async move { recorder.run(stop).await });
+        self.spawn(Box::pin(async move { recorder.run(stop).await }));
         if serves == Serves::Fleet {
             self.fleet().await?;
         }
@@ -165,7 +165,7 @@ impl ControlLoops {
         Ok(())
     }
 
-    fn spawn(&self, running: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&self, running: BoxFuture<'static, ()>) {
         self.tasks.spawn_on(running, self.threads.handle());
     }
 
@@ -191,7 +191,7 @@ impl ControlLoops {
 
     /// Starts the loops that show links to people.
     pub fn cluster_links(&self, links: Arc<ClusterLinks>) {
-        self.spawn(links.clone().run(self.stop.clone()));
+        self.spawn(Box::pin(links.clone().run(self.stop.clone())));
         self.run(links, self.woken.links.clone(), ClusterLinks::sources());
     }
 
@@ -219,6 +219,7 @@ impl ControlLoops {
             others: Arc::new(Aggregated(others.clone())),
             ca_pem,
         };
-        self.spawn(karmada_kube_controller_manager::run(self.informers.clone(), parts, self.stop.clone()));
+        let running = karmada_kube_controller_manager::run(self.informers.clone(), parts, self.stop.clone());
+        self.spawn(Box::pin(running));
     }
 }

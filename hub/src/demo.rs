@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::future::BoxFuture;
 use karmada_agent::identity::IdentityStore;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::kube::KubeMember;
@@ -39,7 +40,11 @@ const REPLICAS_PER_CLUSTER: usize = 2;
 ///
 /// # Errors
 /// A part cannot be started, or an agent or the sample is not there in time. All is stopped before it returns.
-pub async fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> Result<()> {
+pub fn run(clusters: usize, clock: Clock, stop: CancellationToken) -> BoxFuture<'static, Result<()>> {
+    Box::pin(run_until(clusters, clock, stop))
+}
+
+async fn run_until(clusters: usize, clock: Clock, stop: CancellationToken) -> Result<()> {
     let started = Instant::now();
     let directory = Directory::make()?;
     let settings = Settings {
@@ -141,7 +146,7 @@ async fn start_agent(
     };
     let (name, stop) = (name.clone(), stop.clone());
     tasks.spawn(async move {
-        if let Err(error) = Box::pin(karmada_agent::run(config, parts, stop)).await {
+        if let Err(error) = karmada_agent::run(config, parts, stop).await {
             tracing::error!(cluster = name, %error, "an agent of the demo ended");
         }
     });

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use karmada_access::{Access, AccessOptions, Authorizer, Issuers};
 use karmada_apiserver::aggregation::controller::ApiServices;
@@ -78,7 +80,12 @@ impl Hub {
     ///
     /// # Errors
     /// A file or the store cannot be opened, the address is taken, or an object that everything needs cannot be written.
-    pub async fn start(settings: &Settings, clock: Clock) -> Result<Hub> {
+    pub fn start(settings: &Settings, clock: Clock) -> BoxFuture<'_, Result<Hub>> {
+        // Boxed, so that a hub is compiled here and not by each program that starts one.
+        Box::pin(Hub::begin(settings, clock))
+    }
+
+    async fn begin(settings: &Settings, clock: Clock) -> Result<Hub> {
         let started = clock();
         // What cannot be audited is not begun.
         let audit = settings.access.audit.as_ref().map(|audit| audited(audit, &clock)).transpose()?;
@@ -109,7 +116,7 @@ impl Hub {
             },
             proxy,
         );
-        background.tasks.spawn(renewal.clone().run(clock.clone(), background.stop.clone()));
+        background.tasks.spawn(renewal.clone().run(clock.clone(), background.stop.clone()).boxed());
         let audit_log = audit.as_ref().map(|audit| audit.log().clone());
         let seats = settings.access.seats.map(|seats| Fairness::new(registry.cache(), seats));
         let (workqueues, controllers) = (control.workqueues.clone(), control.shared.metrics.clone());
@@ -143,7 +150,11 @@ impl Hub {
     }
 
     /// Drains: no new work, what is under way ends, the store is closed.
-    pub async fn stop(self) {
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(self.drain())
+    }
+
+    async fn drain(self) {
         // Nobody comes any more before those who are here are asked to go: an agent would be back at once.
         self.background.closing.cancel();
         self.gateway.drain(DRAIN).await;
@@ -164,7 +175,7 @@ impl Hub {
 fn kept(opened: &OpenedState, background: &Background) -> tokio::task::JoinHandle<()> {
     let following = background.follow(opened.cache.clone(), opened.store.clone());
     if let Some(encryption) = &opened.encryption {
-        background.tasks.spawn(encryption.clone().run(background.stop.clone()));
+        background.tasks.spawn(encryption.clone().run(background.stop.clone()).boxed());
     }
     following
 }
@@ -186,7 +197,7 @@ fn issuers(settings: &Settings, clock: &Clock, tasks: &TaskTracker) -> Result<Op
     let issuers = Issuers::new(settings.access.issuers.clone(), clock.clone());
     let issuers = issuers.map_err(anyhow::Error::msg).context("reading what is said of issuers")?;
     let warmed = issuers.clone();
-    tasks.spawn(async move { warmed.warm().await });
+    tasks.spawn(async move { warmed.warm().await }.boxed());
     Ok(Some(issuers))
 }
 
@@ -319,6 +330,6 @@ fn serve(
     let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
     let port_services = PortServices { services, lanes, connections };
     let (closing, stop) = (background.closing.clone(), background.stop.clone());
-    background.tasks.spawn(listener::serve(listener, port_services, closing, stop));
+    background.tasks.spawn(listener::serve(listener, port_services, closing, stop).boxed());
     Ok(())
 }

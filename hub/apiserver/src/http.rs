@@ -45,6 +45,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use karmada_access::Access;
@@ -239,7 +240,16 @@ impl ApiServer {
         }
     }
 
-    async fn work_on(self: Arc<Self>, parts: http::request::Parts, body: Received) -> Response<Body> {
+    /// Boxed, so that all of it is compiled here and not by whoever serves a port.
+    fn work_on(
+        self: Arc<Self>,
+        parts: http::request::Parts,
+        body: Received,
+    ) -> BoxFuture<'static, Response<Body>> {
+        Box::pin(self.answered(parts, body))
+    }
+
+    async fn answered(self: Arc<Self>, parts: http::request::Parts, body: Received) -> Response<Body> {
         let begun = tokio::time::Instant::now();
         let mut state = RequestState::default();
         let answering = std::panic::AssertUnwindSafe(self.answer(&parts, body, &mut state));

@@ -179,7 +179,7 @@ impl Informers {
                 if !heard.contains_key(resource) {
                     let (handler, of) = (handler.clone(), resource.clone());
                     let hear = move |change: &Change| handler(&of, change);
-                    heard.insert(resource.clone(), self.add_handler(resource, notice, call));
+                    heard.insert(resource.clone(), self.add_handler(resource, notice, hear));
                 }
             }
             if armed.is_some() {

@@ -10,6 +10,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -62,7 +63,7 @@ pub trait WorkQueue<K>: Counted + 'static {
     fn add_after(&self, key: K, delay: Duration);
 
     /// The next key, held until it is given back; never the same to two at once. `None` once the queue is closed.
-    fn next(&self) -> impl Future<Output = Option<K>> + Send;
+    fn next(&self) -> BoxFuture<'_, Option<K>>;
 
     /// Gives a key back. What was added meanwhile comes again, and so does what did not succeed: after how long is returned.
     fn give_back(&self, key: &K, outcome: Outcome) -> Option<Duration>;
@@ -234,28 +235,30 @@ impl<K: Ord + Clone + Send + Sync + 'static> WorkQueue<K> for Queue<K> {
         self.wait(key, delay);
     }
 
-    async fn next(&self) -> Option<K> {
-        loop {
-            // Made before the look at the state, so that no change in between is missed.
-            let changed = self.changed.notified();
-            let deadline = {
-                let mut state = self.state.lock();
-                if state.closed {
-                    return None;
-                }
-                state.promote(Instant::now());
-                if let Some(key) = state.take() {
-                    // This worker may have been the one that waited for the next deadline: another one is to look after that, and take
-                    // what else is ready.
-                    if !state.ready.is_empty() || !state.deadlines.is_empty() {
-                        self.changed.notify_one();
+    fn next(&self) -> BoxFuture<'_, Option<K>> {
+        Box::pin(async move {
+            loop {
+                // Made before the look at the state, so that no change in between is missed.
+                let changed = self.changed.notified();
+                let deadline = {
+                    let mut state = self.state.lock();
+                    if state.closed {
+                        return None;
                     }
-                    return Some(key);
-                }
-                state.deadlines.first().map(|(at, _)| *at)
-            };
-            changed_by(changed, deadline).await;
-        }
+                    state.promote(Instant::now());
+                    if let Some(key) = state.take() {
+                        // This worker may have been the one that waited for the next deadline: another one is to look after that, and take
+                        // what else is ready.
+                        if !state.ready.is_empty() || !state.deadlines.is_empty() {
+                            self.changed.notify_one();
+                        }
+                        return Some(key);
+                    }
+                    state.deadlines.first().map(|(at, _)| *at)
+                };
+                changed_by(changed, deadline).await;
+            }
+        })
     }
 
     fn give_back(&self, key: &K, outcome: Outcome) -> Option<Duration> {

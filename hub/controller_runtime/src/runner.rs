@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -172,23 +173,36 @@ pub fn key_of(change: &Change) -> Key {
 /// How long to wait before looking again for a kind that is not served.
 const UNSERVED: Duration = Duration::from_secs(30);
 
-/// Runs a controller with its sources until told to stop: `queue` may be shared with whoever wakes it otherwise.
-pub async fn run<C: Controller, Q: WorkQueue<C::Key>>(
+/// Runs a controller with its sources until told to stop: `queue` may be shared with whoever wakes it otherwise. What runs is compiled once
+/// for each type of keys, and not for each controller.
+pub fn run<C: Controller, Q: WorkQueue<C::Key>>(
     informers: impl Into<Informers>,
     controller: Arc<C>,
     queue: Arc<Q>,
     sources: Vec<Source<C::Key>>,
     workers: usize,
     stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(run_any(informers.into(), (controller, queue), sources, workers, stop))
+}
+
+type AnyController<K> = Arc<dyn Controller<Key = K>>;
+type AnyQueue<K> = Arc<dyn WorkQueue<K>>;
+
+async fn run_any<K: Ord + Clone + Debug + Send + Sync + 'static>(
+    informers: Informers,
+    (controller, queue): (AnyController<K>, AnyQueue<K>),
+    sources: Vec<Source<K>>,
+    workers: usize,
+    stop: CancellationToken,
 ) {
-    let informers: Informers = informers.into();
     if let Some(queues) = informers.api().workqueues() {
         queues.enter(controller.name(), queue.clone());
     }
     let mut tasks = JoinSet::new();
     for Source { origin, settle, reads } in sources {
         let queue = queue.clone();
-        let wake = move |keys: Vec<C::Key>| {
+        let wake = move |keys: Vec<K>| {
             keys.into_iter().for_each(|key| queue.add_after(key, settle));
         };
         match origin {
@@ -201,12 +215,14 @@ pub async fn run<C: Controller, Q: WorkQueue<C::Key>>(
                         wake(if reads { woken.by(change, keys) } else { keys });
                     }
                 };
-                tasks.spawn(feed(informers.clone(), (api_version, kind), notice, hear, stop.clone()));
+                let hear = Box::new(hear);
+                let fed = feed(informers.clone(), (api_version, kind), notice, hear, stop.clone());
+                tasks.spawn(fed.boxed());
             }
         }
     }
     for _ in 0..workers.max(1) {
-        tasks.spawn(work(controller.clone(), queue.clone()));
+        tasks.spawn(work(controller.clone(), queue.clone()).boxed());
     }
     stop.cancelled().await;
     queue.close();
@@ -239,7 +255,7 @@ async fn feed(
     informers: Informers,
     (api_version, kind): (String, String),
     notice: Notice,
-    hear: impl FnMut(&Change) + Send + 'static,
+    hear: Box<dyn FnMut(&Change) + Send>,
     stop: CancellationToken,
 ) {
     while !stop.is_cancelled() {
@@ -263,7 +279,10 @@ async fn feed(
 }
 
 /// One worker: takes keys until the queue is closed.
-async fn work<C: Controller, Q: WorkQueue<C::Key>>(controller: Arc<C>, queue: Arc<Q>) {
+async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(
+    controller: AnyController<K>,
+    queue: AnyQueue<K>,
+) {
     while let Some(key) = queue.next().await {
         tracing::trace!(controller = controller.name(), ?key, "reconciling");
         let outcome = AssertUnwindSafe(controller.reconcile(&key)).catch_unwind().await;
@@ -272,10 +291,10 @@ async fn work<C: Controller, Q: WorkQueue<C::Key>>(controller: Arc<C>, queue: Ar
     }
 }
 
-fn settle<C: Controller>(
-    controller: &C,
-    queue: &impl WorkQueue<C::Key>,
-    key: &C::Key,
+fn settle<K: Ord + Clone + Debug + Send + Sync + 'static>(
+    controller: &dyn Controller<Key = K>,
+    queue: &dyn WorkQueue<K>,
+    key: &K,
     outcome: Result<Result<Action, Error>, Box<dyn Any + Send>>,
 ) {
     let name = controller.name();

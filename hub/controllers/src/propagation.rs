@@ -260,7 +260,7 @@ impl Loops<'_> {
     ) {
         let informers = self.informers.clone();
         let running = runner::run(informers, controller, queue, sources, WORKERS, self.stop.clone());
-        self.all.push(Box::pin(running));
+        self.all.push(running);
     }
 }
 

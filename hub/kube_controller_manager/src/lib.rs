@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures::future::BoxFuture;
 use karmada_api::names;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -49,21 +50,38 @@ pub struct KubeControllerManager {
 }
 
 /// Runs each of its controllers until told to stop.
-pub async fn run(informers: impl Into<Informers>, parts: KubeControllerManager, stop: CancellationToken) {
-    let informers: Informers = informers.into();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(garbage_collector::run(informers.clone(), stop.clone()));
-    tasks.spawn(namespace::run(informers.clone(), parts.others.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(service_account::run(informers.clone(), parts.clone(), stop.clone()));
-    tasks.spawn(root_ca::run(informers.clone(), parts.ca_pem.clone(), stop.clone()));
-    tasks.spawn(bootstrap_signer::run(informers.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(token_cleaner::run(informers.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(aggregation::run(informers.clone(), stop.clone()));
-    tasks.spawn(ttl_after_finished::run(informers.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(event_expiry::run(informers.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(quota::run(informers.clone(), stop.clone()));
-    tasks.spawn(csr_signer::run(informers.clone(), parts.signer.clone(), parts.clock.clone(), stop.clone()));
-    tasks.spawn(csr_cleaner::run(informers, parts.clock, stop));
+pub fn run(
+    informers: impl Into<Informers>,
+    parts: KubeControllerManager,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    loops(informers.into(), parts, stop)
+}
+
+fn loops(
+    informers: Informers,
+    parts: KubeControllerManager,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    let all: Vec<BoxFuture<'static, ()>> = vec![
+        Box::pin(garbage_collector::run(informers.clone(), stop.clone())),
+        Box::pin(namespace::run(informers.clone(), parts.others.clone(), parts.clock.clone(), stop.clone())),
+        Box::pin(service_account::run(informers.clone(), parts.clone(), stop.clone())),
+        Box::pin(root_ca::run(informers.clone(), parts.ca_pem.clone(), stop.clone())),
+        Box::pin(bootstrap_signer::run(informers.clone(), parts.clock.clone(), stop.clone())),
+        Box::pin(token_cleaner::run(informers.clone(), parts.clock.clone(), stop.clone())),
+        Box::pin(aggregation::run(informers.clone(), stop.clone())),
+        Box::pin(ttl_after_finished::run(informers.clone(), parts.clock.clone(), stop.clone())),
+        Box::pin(event_expiry::run(informers.clone(), parts.clock.clone(), stop.clone())),
+        Box::pin(quota::run(informers.clone(), stop.clone())),
+        Box::pin(csr_signer::run(informers.clone(), parts.signer.clone(), parts.clock.clone(), stop.clone())),
+        Box::pin(csr_cleaner::run(informers, parts.clock, stop)),
+    ];
+    Box::pin(until_all_end(all))
+}
+
+async fn until_all_end(loops: Vec<BoxFuture<'static, ()>>) {
+    let mut tasks: JoinSet<()> = loops.into_iter().collect();
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a controller ended");

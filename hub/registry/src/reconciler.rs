@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use tokio::sync::watch;
@@ -54,12 +55,18 @@ pub trait Reconciler: Send {
 }
 
 /// Runs a loop until `stop`.
-pub async fn run(registry: Arc<Registry>, reconciler: impl Reconciler, stop: CancellationToken) {
-    let served = reconciler.reads_served().then(|| registry.catalogue_changes());
-    stop.run_until_cancelled(looks(registry.cache(), served, reconciler)).await;
+pub fn run(
+    registry: Arc<Registry>,
+    reconciler: Box<dyn Reconciler>,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let served = reconciler.reads_served().then(|| registry.catalogue_changes());
+        stop.run_until_cancelled(looks(registry.cache(), served, reconciler)).await;
+    })
 }
 
-async fn looks(cache: &Cache, mut served: Option<watch::Receiver<u64>>, mut reconciler: impl Reconciler) {
+async fn looks(cache: &Cache, mut served: Option<watch::Receiver<u64>>, mut reconciler: Box<dyn Reconciler>) {
     let storages = reconciler.reads().iter().map(|storage| StorageId(Arc::from(*storage)));
     let resource_caches: Vec<_> = storages.map(|storage| cache.of_resource(&storage)).collect();
     let mut retry = RETRY;
@@ -145,7 +152,7 @@ mod tests {
         tokio::spawn(cache.clone().run(store.clone(), stop.clone()));
         let (found, start) = (Arc::<Mutex<Vec<u64>>>::default(), Instant::now());
         let noting = Noting { answers, looks: found.clone(), start };
-        let running = tokio::spawn(async move { looks(&cache, None, noting).await });
+        let running = tokio::spawn(async move { looks(&cache, None, Box::new(noting)).await });
         for (at, plural) in writes {
             tokio::time::sleep_until(start + Duration::from_secs(*at)).await;
             let object = format!(r#"{{"apiVersion":"g/v1","kind":"One","metadata":{{"name":"n{at}"}}}}"#);

@@ -27,7 +27,7 @@ use karmada_schema::object::{ObjectKey, Stored, encode, meta};
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
-use crate::admission::Held;
+use crate::admission::WriteGuard;
 use crate::registry::Registry;
 use crate::request::{AdmissionRequest, WriteOptions};
 use crate::services::Allocator;
@@ -49,7 +49,7 @@ pub(crate) struct Write<'a> {
     /// Of a change: it asks for something that was dropped, and counts all the same.
     asked_for: strategy::Dropped,
     service: Option<(MutexGuard<'a, ()>, Allocator)>,
-    held: Vec<Held>,
+    held: Vec<WriteGuard>,
 }
 
 /// The object as it is.

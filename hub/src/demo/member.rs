@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
+use futures::FutureExt as _;
 use karmada_controllers::port::Api;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_registry::Clock;
@@ -59,7 +60,7 @@ impl Member {
             Arc::new(Workqueues::default()),
         );
         let client: Arc<dyn Api> = Arc::new(client);
-        tasks.spawn(workloads::run(client, api.registry.clone(), stop.clone()));
+        tasks.spawn(workloads::run(client, api.registry.clone(), stop.clone()).boxed());
         Ok(Member { name: name.to_owned(), api })
     }
 }

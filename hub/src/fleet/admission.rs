@@ -37,9 +37,9 @@ impl Admission for KarmadaPolicies {
             return Ok(());
         }
         let (group, kind) = (&*request.definition.group, &*request.definition.kind);
-        let context = Context { now: context.now(), new_uuid: &|| context.new_uid() };
+        let sources = Context { now: context.now(), new_uuid: &|| context.new_uid() };
         keep_permanent_id(kind, request.object, request.old, &|| context.new_uid());
-        karmada::mutate(group, kind, operation, request.object, request.old, &context);
+        karmada::mutate(group, kind, operation, request.object, request.old, &sources);
         let mut errors = karmada::validate(group, kind, operation, request.object, request.old);
         if kind == "ClusterTaintPolicy" {
             errors.extend(validate_cluster_taint_policy(request.object, self.taint_policies));

@@ -29,7 +29,7 @@ pub(super) struct Background {
 impl Background {
     /// Runs a reconciler of the registry's.
     pub fn reconcile(&self, registry: &Arc<Registry>, reconciler: impl Reconciler + 'static) {
-        self.tasks.spawn(reconciler::run(registry.clone(), reconciler, self.stop.clone()));
+        self.tasks.spawn(reconciler::run(registry.clone(), Box::new(reconciler), self.stop.clone()));
     }
 
     /// Keeps the cache as its store is.

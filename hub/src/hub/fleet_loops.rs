@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use futures::FutureExt as _;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_registry::Registry;
@@ -50,7 +51,7 @@ pub(super) fn start(
     if settings.controllers {
         // Only then there is somebody who has taken in what there is.
         let (shared, stop) = (control.shared.clone(), background.stop.clone());
-        background.tasks.spawn(customizations_document::tell(shared, gateway.clone(), stop));
+        background.tasks.spawn(customizations_document::tell(shared, gateway.clone(), stop).boxed());
         PlacementReviews::provide(registry, &control.shared).context("answering placement reviews")?;
     }
     control.models(Models::new(registry.clone(), gateway.clone()));

@@ -100,7 +100,11 @@ impl Server {
         }));
         let definitions = DefinitionController::new(registry.clone());
         definitions.start();
-        tokio::spawn(karmada_registry::reconciler::run(registry.clone(), definitions, stop.clone()));
+        tokio::spawn(karmada_registry::reconciler::run(
+            registry.clone(),
+            Box::new(definitions),
+            stop.clone(),
+        ));
         let access = Access::new(&registry, authorizer, Arc::new(NoTokens));
         let options = ServerOptions {
             git_version: "v1.35.0".to_owned(),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use karmada_core::scheduler::queue::{QueueTimes, SchedulingQueue};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -96,16 +97,18 @@ impl WorkQueue<Key> for BindingQueue {
         }
     }
 
-    async fn next(&self) -> Option<Key> {
-        loop {
-            // Made before the look at the state, so that no change in between is missed.
-            let changed = self.changed.notified();
-            match self.poll() {
-                NextKey::Key(key) => return Some(key),
-                NextKey::Closed => return None,
-                NextKey::Wait(at) => changed_by(changed, at).await,
+    fn next(&self) -> BoxFuture<'_, Option<Key>> {
+        Box::pin(async move {
+            loop {
+                // Made before the look at the state, so that no change in between is missed.
+                let changed = self.changed.notified();
+                match self.poll() {
+                    NextKey::Key(key) => return Some(key),
+                    NextKey::Closed => return None,
+                    NextKey::Wait(at) => changed_by(changed, at).await,
+                }
             }
-        }
+        })
     }
 
     fn give_back(&self, key: &Key, outcome: Outcome) -> Option<Duration> {

@@ -4,7 +4,7 @@
 //! judged once for all attempts; what an attempt asks anew is whether its group means the cluster. So that nobody keeps the scheduler busy
 //! with thousands of groups over a large fleet, one schedule asks that so often and no more, and says which groups it left out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use karmada_api::binding::{ResourceBinding, TargetCluster};
@@ -53,8 +53,8 @@ struct Seen<'a> {
 
 /// What is asked of each cluster of a fleet, and answered once for all that are alike.
 struct Facts<'a> {
-    /// The clusters in which the binding is placed now.
-    placed: BTreeSet<&'a str>,
+    /// The clusters in which the binding is placed now. Asked once for each cluster of the fleet, and never walked: its order is no matter.
+    placed: HashSet<&'a str>,
     binding: &'a ResourceBinding,
     /// Whether the kind is served, by the list of what is: most clusters share theirs with many.
     serves: BTreeMap<*const Vec<ApiEnablement>, bool>,
@@ -200,22 +200,22 @@ impl Plan<'_> {
     /// One attempt with one group.
     fn attempt(&self, group: &str, index: Option<usize>) -> Tried {
         let tiers = filter::affinity_tiers(self.placement, group, self.binding.spec.is_workload());
-        let (mut report, mut unfit, mut candidates) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut verdicts, mut unfit, mut candidates) = (Vec::new(), Vec::new(), Vec::new());
         for seen in &self.clusters {
             let name = seen.cluster.name();
             if seen.cluster.deleting() {
-                report.insert(name.to_owned(), ClusterVerdict::Deleting);
+                verdicts.push((name, ClusterVerdict::Deleting));
                 continue;
             }
             let fits = seen.serves.clone().and_then(|()| filter::tier(seen.cluster, &tiers));
             match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
                 Ok(tier) => {
-                    report.insert(name.to_owned(), ClusterVerdict::Passed);
+                    verdicts.push((name, ClusterVerdict::Passed));
                     let score = spread::locality_score(seen.already);
                     candidates.push(Candidate { cluster: seen.cluster, free: seen.free, tier, score });
                 }
                 Err(reason) => {
-                    report.insert(name.to_owned(), ClusterVerdict::Unfit(reason.clone()));
+                    verdicts.push((name, ClusterVerdict::Unfit(reason.clone())));
                     unfit.push(reason);
                 }
             }
@@ -225,9 +225,7 @@ impl Plan<'_> {
         } else {
             self.select_and_divide(candidates, tiers.len() > 1)
         };
-        for target in result.iter().flatten() {
-            report.insert(target.name.clone(), ClusterVerdict::Chosen(target.replicas));
-        }
+        let report = reported(verdicts, result.as_deref().unwrap_or_default());
         Tried { attempt: Attempt { affinity_name: group.to_owned(), index, result }, report }
     }
 
@@ -263,6 +261,18 @@ impl Plan<'_> {
             DivisionError::Impossible(text) => Failure::Error(format!("failed to assign replicas: {text}")),
         })
     }
+}
+
+/// What is told of each cluster, of which these are chosen.
+fn reported(
+    verdicts: Vec<(&str, ClusterVerdict)>,
+    chosen: &[TargetCluster],
+) -> BTreeMap<String, ClusterVerdict> {
+    let chosen: HashMap<&str, i32> = chosen.iter().map(|target| (&*target.name, target.replicas)).collect();
+    let told = |(name, verdict): (&str, ClusterVerdict)| {
+        (name.to_owned(), chosen.get(name).map_or(verdict, |replicas| ClusterVerdict::Chosen(*replicas)))
+    };
+    verdicts.into_iter().map(told).collect()
 }
 
 /// What is said of groups that were not tried.

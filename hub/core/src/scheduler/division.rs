@@ -3,7 +3,7 @@
 //! In: candidates in order of preference with their free room, how many replicas, who has how many now. Out: replicas
 //! by cluster, without those that get none; or why they do not fit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use karmada_api::binding::TargetCluster;
 use karmada_api::cluster::Cluster;
@@ -181,7 +181,7 @@ fn by_static_weight(
 
 /// The present shares of those who are still candidates, in the order in which they stand.
 fn held(division: &Division<'_>, candidates: &[Candidate<'_>]) -> Shares {
-    let names: BTreeSet<&str> = candidates.iter().map(|c| c.cluster.name()).collect();
+    let names: HashSet<&str> = candidates.iter().map(|c| c.cluster.name()).collect();
     let still = |target: &&TargetCluster| names.contains(&*target.name);
     division.previous.iter().filter(still).map(|t| (t.name.clone(), i64::from(t.replicas))).collect()
 }
@@ -202,7 +202,7 @@ fn free(candidates: &[Candidate<'_>]) -> Shares {
 
 /// Free room and what is held, together.
 fn capacity(candidates: &[Candidate<'_>], held: &[(String, i64)]) -> Shares {
-    let held: BTreeMap<&str, i64> = held.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    let held: HashMap<&str, i64> = held.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     let of = |c: &Candidate<'_>| c.free.saturating_add(held.get(c.cluster.name()).copied().unwrap_or(0));
     candidates.iter().map(|c| (c.cluster.name().to_owned(), of(c))).collect()
 }
@@ -266,7 +266,7 @@ fn share(
     }
     if kind == Dynamic::Aggregated {
         // Clusters in use come first; the shortest prefix that holds everything is enough.
-        let holders: BTreeSet<&str> =
+        let holders: HashSet<&str> =
             held.iter().filter(|(_, n)| *n > 0).map(|(holder, _)| &**holder).collect();
         room.sort_by_key(|(name, _)| !holders.contains(&**name));
         let mut sum = 0_i64;
@@ -277,11 +277,10 @@ fn share(
         room.truncate(enough.map_or(room.len(), |last| last + 1));
     }
     // What is held does not weigh against more: the room says who can take it.
-    let mut shares: BTreeMap<String, i64> = held.iter().cloned().collect();
-    for (name, more) in webster::divide(replicas, &room, &[], uid) {
-        *shares.entry(name).or_default() += more;
-    }
-    Ok(shares.into_iter().collect())
+    // Of one that is there twice the last counts.
+    let held: BTreeMap<String, i64> = held.iter().cloned().collect();
+    let more = webster::divide(replicas, &room, &[], uid);
+    Ok(webster::summed_by_name(held.into_iter().chain(more).collect()))
 }
 
 /// Tier by tier: each takes as much as it can hold before the next is asked.

@@ -6,7 +6,7 @@
 mod fields;
 mod region_choice;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use karmada_api::binding::TargetCluster;
 use karmada_api::policy::{
@@ -22,8 +22,9 @@ use super::division::Candidate;
 #[error("{0}")]
 pub struct SpreadError(pub String);
 
-/// How many of a template's replicas each cluster has now; of a workload of several parts, its one set.
-struct Held<'t>(BTreeMap<&'t str, i64>);
+/// How many of a template's replicas each cluster has now; of a workload of several parts, its one set. Looked up, and never walked: its order is
+/// no matter.
+struct Held<'t>(HashMap<&'t str, i64>);
 
 impl<'t> Held<'t> {
     fn of(previous: &'t [TargetCluster]) -> Self {
@@ -45,8 +46,10 @@ pub fn locality_score(has_it: bool) -> i64 {
 
 /// Puts candidates in order of preference: lower tier, higher score, more room, name.
 pub fn order(candidates: &mut [Candidate<'_>], previous: &[TargetCluster]) {
+    // As a fleet is listed they stand by name already, and those that are otherwise alike stay as they stand.
+    candidates.sort_by(|a, b| a.cluster.name().cmp(b.cluster.name()));
     let held = Held::of(previous);
-    candidates.sort_by_cached_key(|c| (c.tier, -c.score, -held.available(c), c.cluster.name()));
+    candidates.sort_by_cached_key(|c| (c.tier, -c.score, -held.available(c)));
 }
 
 /// Whether constraints do not count: fixed weights name the clusters themselves.

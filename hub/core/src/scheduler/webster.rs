@@ -5,7 +5,6 @@
 //! the tie breaker says, so that not always the same cluster wins.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use karmada_api::names::fnv32a;
 
@@ -43,16 +42,7 @@ pub fn divide(seats: i64, votes: &[(String, i64)], held: &[(String, i64)], uid: 
     if votes.iter().all(|(_, votes)| *votes <= 0) || (seats <= 0 && !held.is_empty()) {
         return held.to_vec();
     }
-    let mut parties: BTreeMap<String, Party> = BTreeMap::new();
-    for (name, seats) in held {
-        let party = Party { name: name.clone(), votes: 0, seats: *seats };
-        parties.insert(name.clone(), party);
-    }
-    for (name, votes) in votes {
-        let new = || Party { name: name.clone(), votes: 0, seats: 0 };
-        parties.entry(name.clone()).or_insert_with(new).votes += (*votes).max(0);
-    }
-    let mut parties: Vec<Party> = parties.into_values().collect();
+    let mut parties = parties(votes, held);
     let left = hand_out_bulk(&mut parties, seats);
     let upwards = upwards(uid);
     for _ in 0..left {
@@ -62,6 +52,40 @@ pub fn divide(seats: i64, votes: &[(String, i64)], held: &[(String, i64)], uid: 
         }
     }
     parties.into_iter().map(|party| (party.name, party.seats)).collect()
+}
+
+/// Everybody once, sorted by name. Of one who holds seats twice the last counts; votes add up.
+fn parties(votes: &[(String, i64)], held: &[(String, i64)]) -> Vec<Party> {
+    let holders =
+        held.iter().map(|(name, seats)| (Party { name: name.clone(), votes: 0, seats: *seats }, true));
+    let voters = votes
+        .iter()
+        .map(|(name, votes)| (Party { name: name.clone(), votes: (*votes).max(0), seats: 0 }, false));
+    let mut all: Vec<(Party, bool)> = holders.chain(voters).collect();
+    // Mostly both stand by name: then this is a merge.
+    all.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    all.dedup_by(|(next, holds), (kept, _)| {
+        let same = next.name == kept.name;
+        if same {
+            kept.votes += next.votes;
+            kept.seats = if *holds { next.seats } else { kept.seats };
+        }
+        same
+    });
+    all.into_iter().map(|(party, _)| party).collect()
+}
+
+/// Shares sorted by name, those of one name added up.
+pub(super) fn summed_by_name(mut shares: Vec<(String, i64)>) -> Vec<(String, i64)> {
+    shares.sort_by(|(a, _), (b, _)| a.cmp(b));
+    shares.dedup_by(|(next, more), (kept, share)| {
+        let same = next == kept;
+        if same {
+            *share += *more;
+        }
+        same
+    });
+    shares
 }
 
 /// How many more seats a party takes of those worth more than `limit`.
