@@ -30,6 +30,7 @@ pub mod federated_resource_quota_sync;
 pub mod fetch;
 pub mod graceful_eviction;
 pub mod hpa_scale_target_marker;
+pub mod interpreter_webhooks;
 pub mod metrics;
 pub mod multiclusterservice;
 pub mod namespace;
