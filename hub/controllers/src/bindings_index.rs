@@ -271,7 +271,8 @@ impl BindingsIndex {
     /// The kinds of all templates, as apiVersion and kind.
     pub fn kinds(&self) -> BTreeSet<(String, String)> {
         let state = self.state.read();
-        let kinds = state.bindings.values().map(|binding| (&binding.template.api_version, &binding.template.kind));
+        let kinds =
+            state.bindings.values().map(|binding| (&binding.template.api_version, &binding.template.kind));
         // Few differ: of those alone the texts are copied.
         let kinds: BTreeSet<(&String, &String)> = kinds.collect();
         kinds.into_iter().map(|(api_version, kind)| (api_version.clone(), kind.clone())).collect()

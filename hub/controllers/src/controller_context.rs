@@ -11,11 +11,11 @@ use karmada_api::binding::{ObjectReference, ResourceBinding};
 use karmada_api::cluster::Cluster;
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_api::multi_cluster_service::MultiClusterService;
+use karmada_api::names;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::remedy::Remedy;
 use karmada_api::taint_policy::ClusterTaintPolicy;
-use karmada_api::names;
 use karmada_api::work::Work;
 use karmada_core::binding;
 use karmada_core::detector::{Parts, Reading};
@@ -263,9 +263,9 @@ impl ControllerContext {
             customizations.listen(move |transition| {
                 if customizations::concerns(transition) {
                     tell(of.to_interpret(|template| {
-                        transition.states().any(|one| {
-                            one.kind == template.kind && one.api_version == template.api_version
-                        })
+                        transition
+                            .states()
+                            .any(|one| one.kind == template.kind && one.api_version == template.api_version)
                     }));
                 }
             });
@@ -274,7 +274,9 @@ impl ControllerContext {
                 let differ = |template: &ObjectReference| {
                     let of = |state: &WebhookConfiguration| {
                         let all = state.webhooks.iter();
-                        all.filter(|one| one.concerns(&template.api_version, &template.kind)).cloned().collect::<Vec<_>>()
+                        all.filter(|one| one.concerns(&template.api_version, &template.kind))
+                            .cloned()
+                            .collect::<Vec<_>>()
                     };
                     let [before, now] = [&transition.before, &transition.now]
                         .map(|state| state.as_deref().map(of).unwrap_or_default());

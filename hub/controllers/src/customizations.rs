@@ -88,8 +88,7 @@ impl Customizations {
         whole.retain(|(api_version, kind)| self.reads_status(api_version, kind));
         let known = self.known.lock();
         let of_whole = |one: &Customization| whole.contains(&(one.api_version.as_str(), one.kind.as_str()));
-        let mut told: Vec<Value> =
-            known.values().filter_map(|one| at_sites(one, of_whole(one))).collect();
+        let mut told: Vec<Value> = known.values().filter_map(|one| at_sites(one, of_whole(one))).collect();
         told.extend(whole.iter().map(|(api_version, kind)| reported_whole(api_version, kind)));
         Value::from(told).to_string().into_bytes()
     }
@@ -149,5 +148,65 @@ mod tests {
         let shown: Vec<_> = told.iter().map(|told| (told.name.as_str(), told.scripts.len())).collect();
         assert_eq!(shown, [("a", 2), ("c", 1)]);
         assert_eq!(told[1].kind, "Thing");
+    }
+
+    fn configuration(operations: &[&str]) -> Transition<WebhookConfiguration> {
+        let rules =
+            json!([{"apiGroups": ["x"], "apiVersions": ["v1"], "kinds": ["*"], "operations": operations}]);
+        let object = json!({"metadata": {"name": "hooks"}, "webhooks": [{"name": "h", "rules": rules}]});
+        let key = Key { namespace: "".into(), name: "hooks".into() };
+        Transition { key, before: None, now: Some(Arc::new(object.into())) }
+    }
+
+    #[test]
+    fn sites_report_the_whole_status_of_kinds_of_which_a_webhook_is_asked() {
+        let all = Customizations::new(Arc::new(|| Timestamp::UNIX_EPOCH));
+        let kinds = [("x/v1", "Thing"), ("x/v1", "Other"), ("v1", "ConfigMap")];
+        assert_eq!(all.at_sites(kinds), b"[]");
+        all.observe_webhooks(&configuration(&["InterpretReplica", "Retain"]));
+        assert_eq!(all.at_sites(kinds), b"[]", "of what is reported it is not asked");
+        all.observe_webhooks(&configuration(&["InterpretStatus", "InterpretHealth"]));
+        let script = json!({"luaScript": "s"});
+        all.observe(&transition("a", &json!({"healthInterpretation": script, "retention": script})));
+        let told = |all: &Customizations| {
+            let told: Vec<Customization> = serde_json::from_slice(&all.at_sites(kinds)).unwrap();
+            told.into_iter().map(|one| (one.name, one.kind, one.scripts.len())).collect::<Vec<_>>()
+        };
+        let own = |kind: &str| (format!("status of x/v1 {kind}"), kind.to_owned(), 1);
+        assert_eq!(told(&all), [("a".into(), "Thing".into(), 2), own("Other"), own("Thing")]);
+        assert!(!all.asks_webhook("x/v1", "Thing", Operation::InterpretHealth), "the script comes first");
+        all.observe(&transition("a", &json!({"healthInterpretation": script, "statusReflection": script})));
+        assert_eq!(
+            told(&all),
+            [("a".into(), "Thing".into(), 2), own("Other")],
+            "nothing is left to ask of it"
+        );
+        all.observe(&transition("a", &json!({"statusReflection": script})));
+        assert_eq!(told(&all), [own("Other"), own("Thing")], "the hub reads the status by the script then");
+    }
+
+    #[test]
+    fn what_a_site_reports_whole_is_put_together_on_the_hub_as_it_was() {
+        let told = reported_whole("x/v1", "Thing");
+        let scripts =
+            karmada_lua::Scripts::new(vec![Customization::of(&told)], Arc::new(|| Timestamp::UNIX_EPOCH));
+        let manifest =
+            json!({"apiVersion": "x/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"a": []}});
+        for status in
+            [json!({"empty": {}, "none": [], "ready": 3, "deep": [{"a": {}}]}), json!({}), Value::Null]
+        {
+            let mut member = manifest.clone();
+            member["metadata"]["generation"] = json!(4);
+            member["metadata"]["annotations"] = json!({"resourcetemplate.karmada.io/generation": "2"});
+            if !status.is_null() {
+                member["status"] = status;
+            }
+            let reported = scripts.reflect_status(&member).unwrap().unwrap();
+            assert_eq!(observed::object(&manifest, &reported).unwrap(), member);
+        }
+        let mut plain = manifest.clone();
+        plain["metadata"].as_object_mut().unwrap().remove("annotations");
+        let reported = scripts.reflect_status(&plain).unwrap().unwrap();
+        assert_eq!(observed::object(&manifest, &reported).unwrap(), plain);
     }
 }

@@ -67,11 +67,14 @@ impl Detector {
     /// of a template wakes that.
     pub fn interpretations(shared: &ControllerContext) -> Source<TemplateKey> {
         let api = shared.api.clone();
-        shared.interpretations(&[Operation::InterpretReplica, Operation::InterpretComponent], move |_, template| {
-            let resource = api.resource_of(&template.api_version, &template.kind)?;
-            let key = Key { namespace: template.namespace.into(), name: template.name.into() };
-            Some(TemplateKey { resource, key })
-        })
+        shared.interpretations(
+            &[Operation::InterpretReplica, Operation::InterpretComponent],
+            move |_, template| {
+                let resource = api.resource_of(&template.api_version, &template.kind)?;
+                let key = Key { namespace: template.namespace.into(), name: template.name.into() };
+                Some(TemplateKey { resource, key })
+            },
+        )
     }
 
     /// Fills the queue from every kind that may be propagated, until told to stop: what wakes this controller.

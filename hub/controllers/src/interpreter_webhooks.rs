@@ -34,13 +34,8 @@ pub trait WebhookCaller: Send + Sync {
     ///
     /// # Errors
     /// In words: no connection, no trust, no time, a code other than 200, or the answer is too long.
-    async fn post(
-        &self,
-        client: &Value,
-        body: Bytes,
-        within: Duration,
-        most: usize,
-    ) -> Result<Bytes, String>;
+    async fn post(&self, client: &Value, body: Bytes, within: Duration, most: usize)
+    -> Result<Bytes, String>;
 }
 
 /// Questions that are asked at once for one who waits for all of them.
@@ -159,7 +154,11 @@ impl InterpreterWebhooks {
         match said {
             Ok((said, bytes)) => self.kept.said(question.digest, said, bytes),
             Err(why) => {
-                let why = format!("failed calling webhook {:?}, {}: {why}", question.whom, question.operation.name());
+                let why = format!(
+                    "failed calling webhook {:?}, {}: {why}",
+                    question.whom,
+                    question.operation.name()
+                );
                 tracing::warn!(kind = question.kind, namespace = question.namespace, name = question.name, %why, "a resource cannot be interpreted");
                 self.kept.failed(question.digest, why);
             }

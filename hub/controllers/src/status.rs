@@ -247,7 +247,13 @@ impl BindingStatus {
     }
 
     /// Has a webhook asked of a Work, or tells that it failed.
-    fn ask(&self, works: &Resource, work: &Object, operation: Operation, error: &InterpretError) -> Option<Error> {
+    fn ask(
+        &self,
+        works: &Resource,
+        work: &Object,
+        operation: Operation,
+        error: &InterpretError,
+    ) -> Option<Error> {
         match self.shared.asks(error) {
             Ok(true) => None,
             Ok(false) => {

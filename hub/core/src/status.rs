@@ -42,7 +42,8 @@ pub fn interpreted(
     (interpreter, reads_health): (&dyn Interpreter, bool),
 ) -> Option<Interpreted> {
     let mut item = told(work)?;
-    let (last_status, last_health) = before.map(|item| (item.status.clone(), item.health)).unwrap_or_default();
+    let (last_status, last_health) =
+        before.map(|item| (item.status.clone(), item.health)).unwrap_or_default();
     let mut troubles = Vec::new();
     let reported = work.status.manifest_statuses.first().and_then(|status| status.status.as_ref());
     if let (Some(manifest), Some(reported)) = (work.spec.workload.manifests.first(), reported) {

@@ -20,10 +20,17 @@ pub struct InterpreterWebhookCalls(pub Arc<Registry>);
 
 #[async_trait::async_trait]
 impl WebhookCaller for InterpreterWebhookCalls {
-    async fn post(&self, client: &Value, body: Bytes, within: Duration, most: usize) -> Result<Bytes, String> {
+    async fn post(
+        &self,
+        client: &Value,
+        body: Bytes,
+        within: Duration,
+        most: usize,
+    ) -> Result<Bytes, String> {
         let target = Target::of_client(self.0.cache(), client)?.with_timeout(within);
         let bundle = client["caBundle"].as_str().unwrap_or_default();
-        let bundle = STANDARD.decode(bundle).map_err(|error| format!("its caBundle is no base64: {error}"))?;
+        let bundle =
+            STANDARD.decode(bundle).map_err(|error| format!("its caBundle is no base64: {error}"))?;
         let trust = Trust::of(bundle);
         let answer = webhook::post(Purpose::Interpretation, (&target, &trust), body, within).await?;
         if answer.len() > most {

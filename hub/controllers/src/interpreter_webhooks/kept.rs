@@ -139,7 +139,10 @@ mod tests {
         kept.said(digest(1), Said::Healthy(true), 10);
         kept.failed(digest(1), "away".into());
         let held = kept.find(&digest(1));
-        assert!(matches!(held, Some(InHand::Failed { again, .. }) if again == HOLD.0), "an answer ends the row");
+        assert!(
+            matches!(held, Some(InHand::Failed { again, .. }) if again == HOLD.0),
+            "an answer ends the row"
+        );
     }
 
     #[tokio::test(start_paused = true)]

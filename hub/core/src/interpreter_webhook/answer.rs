@@ -77,7 +77,9 @@ pub fn read(question: &Question, bytes: &[u8]) -> Result<Said, String> {
     let Context { api_version, kind, response } =
         serde_json::from_slice(bytes).map_err(|error| format!("the answer cannot be read: {error}"))?;
     let (version, kind) = (api_version.unwrap_or_default(), kind.unwrap_or_default());
-    if !matches!(&*version, "" | "config.karmada.io/v1alpha1") || !matches!(&*kind, "" | "ResourceInterpreterContext") {
+    if !matches!(&*version, "" | "config.karmada.io/v1alpha1")
+        || !matches!(&*kind, "" | "ResourceInterpreterContext")
+    {
         return Err(format!(
             "expected a config.karmada.io/v1alpha1 ResourceInterpreterContext, got {} {}",
             shortened(&version),
@@ -115,7 +117,9 @@ impl Response {
             Operation::InterpretComponent => {
                 let components = self.components.unwrap_or_default();
                 match components.iter().find(|component| component.replicas < 0) {
-                    Some(component) => Err(format!("component {:?} has negative replicas", shortened(&component.name))),
+                    Some(component) => {
+                        Err(format!("component {:?} has negative replicas", shortened(&component.name)))
+                    }
                     None => Ok(Said::Components(components)),
                 }
             }
@@ -130,12 +134,15 @@ impl Response {
                 patch(self.patch.as_deref(), self.patch_type.as_deref()).map(Said::Patch)
             }
             Operation::InterpretStatus => {
-                let status = self.raw_status.filter(|status| !status.is_null()).ok_or_else(|| lacks("rawStatus"))?;
-                if status.is_object() { Ok(Said::Status(status)) } else { Err("response.rawStatus is no object".to_owned()) }
+                let status =
+                    self.raw_status.filter(|status| !status.is_null()).ok_or_else(|| lacks("rawStatus"))?;
+                if status.is_object() {
+                    Ok(Said::Status(status))
+                } else {
+                    Err("response.rawStatus is no object".to_owned())
+                }
             }
-            Operation::InterpretHealth => {
-                self.healthy.map(Said::Healthy).ok_or_else(|| lacks("healthy"))
-            }
+            Operation::InterpretHealth => self.healthy.map(Said::Healthy).ok_or_else(|| lacks("healthy")),
         }
     }
 }
@@ -148,9 +155,10 @@ fn patch(patch: Option<&str>, kind: Option<&str>) -> Result<Option<Vec<u8>>, Str
             let bytes = STANDARD.decode(patch);
             bytes.map(Some).map_err(|error| format!("response.patch is no base64: {error}"))
         }
-        (_, other) => {
-            Err(format!("response.patchType must be JSONPatch, and is {:?}", shortened(other.unwrap_or_default())))
-        }
+        (_, other) => Err(format!(
+            "response.patchType must be JSONPatch, and is {:?}",
+            shortened(other.unwrap_or_default())
+        )),
     }
 }
 
@@ -187,12 +195,21 @@ mod tests {
     #[test]
     fn each_operation_has_its_answer() {
         let patched = STANDARD.encode(r#"[{"op":"remove","path":"/a"}]"#);
-        let dependency = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "namespace": "n", "name": name});
+        let dependency =
+            |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "namespace": "n", "name": name});
         let dependent = |name: &str| serde_json::from_value::<DependentObject>(dependency(name)).unwrap();
         use Operation as Op;
         for (operation, response, said) in [
-            (Op::InterpretReplica, json!({"replicas": 3}), Said::Replicas(Replicas { count: 3, requirements: None })),
-            (Op::InterpretReplica, json!({"replicas": 0, "patch": null}), Said::Replicas(Replicas::default())),
+            (
+                Op::InterpretReplica,
+                json!({"replicas": 3}),
+                Said::Replicas(Replicas { count: 3, requirements: None }),
+            ),
+            (
+                Op::InterpretReplica,
+                json!({"replicas": 0, "patch": null}),
+                Said::Replicas(Replicas::default()),
+            ),
             (Op::InterpretComponent, json!({}), Said::Components(Vec::new())),
             (Op::ReviseReplica, json!({}), Said::Patch(None)),
             (
@@ -220,8 +237,16 @@ mod tests {
             (Op::InterpretReplica, json!({"replicas": -1}), "response.replicas is negative: -1"),
             (Op::InterpretReplica, json!({"replicas": "3"}), "cannot be read"),
             (Op::InterpretReplica, json!({"replicas": 3_000_000_000_u64}), "cannot be read"),
-            (Op::InterpretComponent, json!({"components": [{"name": "a", "replicas": -2}]}), "negative replicas"),
-            (Op::InterpretDependency, json!({"dependencies": [{"apiVersion": "v1"}]}), "a dependency needs its kind"),
+            (
+                Op::InterpretComponent,
+                json!({"components": [{"name": "a", "replicas": -2}]}),
+                "negative replicas",
+            ),
+            (
+                Op::InterpretDependency,
+                json!({"dependencies": [{"apiVersion": "v1"}]}),
+                "a dependency needs its kind",
+            ),
             (Op::InterpretStatus, json!({"rawStatus": null}), "no response.rawStatus"),
             (Op::InterpretStatus, json!({"rawStatus": 7}), "rawStatus is no object"),
             (Op::InterpretHealth, json!({"rawStatus": {}}), "no response.healthy"),
@@ -230,7 +255,11 @@ mod tests {
             (Op::ReviseReplica, json!({"patch": "W10=", "patchType": "Merge"}), "and is \"Merge\""),
             (Op::ReviseReplica, json!({"patch": "?", "patchType": "JSONPatch"}), "no base64"),
             (Op::ReviseReplica, json!({"uid": "another"}), "got \"another\""),
-            (Op::ReviseReplica, json!({"successful": false, "status": {"code": 403, "message": "not mine"}}), "(code 403): not mine"),
+            (
+                Op::ReviseReplica,
+                json!({"successful": false, "status": {"code": 403, "message": "not mine"}}),
+                "(code 403): not mine",
+            ),
             (Op::ReviseReplica, json!({"successful": null}), "it did not succeed (code 0)"),
         ] {
             let why = answered(operation, response).unwrap_err();

@@ -168,7 +168,10 @@ mod tests {
         let claims = |version, kind, operation| read.webhooks[0].claims(version, kind, operation);
         assert!(claims("a/v1", "B", Operation::InterpretReplica));
         assert!(claims("b/v1", "C", Operation::AggregateStatus));
-        assert!(!claims("a/v1", "C", Operation::InterpretReplica) && !claims("b/v1", "C", Operation::InterpretReplica));
+        assert!(
+            !claims("a/v1", "C", Operation::InterpretReplica)
+                && !claims("b/v1", "C", Operation::InterpretReplica)
+        );
     }
 
     #[test]

@@ -134,7 +134,12 @@ impl Interpreter for Layer {
         Err(InterpretError::no_hook(Operation::Retain, desired))
     }
 
-    fn aggregate_status(&self, object: &mut Value, items: &[AggregatedStatusItem], _: Timestamp) -> Answer<()> {
+    fn aggregate_status(
+        &self,
+        object: &mut Value,
+        items: &[AggregatedStatusItem],
+        _: Timestamp,
+    ) -> Answer<()> {
         let operation = Operation::AggregateStatus;
         let aggregated = self.patched(Asked { operation, object, replicas: None, items })?;
         let Some(mut aggregated) = aggregated else { return Ok(()) };
@@ -193,7 +198,8 @@ mod tests {
     fn layer(operations: &[&str]) -> (Layer, Arc<Kept>) {
         let rules = json!([{"apiGroups": ["x.io"], "apiVersions": ["v1"], "kinds": ["Thing"], "operations": operations}]);
         let webhooks = json!([{"name": "h", "clientConfig": {"url": "https://h/"}, "rules": rules}]);
-        let configuration: WebhookConfiguration = json!({"metadata": {"name": "c"}, "webhooks": webhooks}).into();
+        let configuration: WebhookConfiguration =
+            json!({"metadata": {"name": "c"}, "webhooks": webhooks}).into();
         let kept = Arc::new(Kept::default());
         (Layer::new(in_order([configuration].iter()), kept.clone()), kept)
     }
@@ -250,7 +256,11 @@ mod tests {
         };
         let of_size = |to: i64| json!([{"op": "replace", "path": "/spec/size", "value": to}]);
         assert_eq!(revised(5, &of_size(5)).unwrap()["spec"]["size"], json!(5));
-        assert_eq!(revised(6, &of_size(6)).unwrap()["spec"]["size"], json!(6), "each number is a question of its own");
+        assert_eq!(
+            revised(6, &of_size(6)).unwrap()["spec"]["size"],
+            json!(6),
+            "each number is a question of its own"
+        );
         for (to, path, value) in [
             (10, "/metadata/name", json!("other")),
             (11, "/metadata/namespace", json!("kube-system")),
@@ -259,7 +269,9 @@ mod tests {
             (14, "", json!(null)),
             (15, "/metadata", json!({})),
         ] {
-            let why = revised(to, &json!([{"op": "replace", "path": path, "value": value}])).unwrap_err().to_string();
+            let why = revised(to, &json!([{"op": "replace", "path": path, "value": value}]))
+                .unwrap_err()
+                .to_string();
             assert!(why.starts_with("webhook \"c/h\", ReviseReplica: its patch"), "{path}: {why}");
         }
         let why = revised(16, &json!([{"op": "remove", "path": "/spec/nothing"}])).unwrap_err().to_string();
@@ -277,7 +289,8 @@ mod tests {
     fn of_an_aggregation_the_status_alone_is_taken() {
         let (layer, kept) = layer(&["*"]);
         let aggregated = |operations: &Value, cluster: &str| {
-            let items = [AggregatedStatusItem { cluster_name: cluster.into(), ..AggregatedStatusItem::default() }];
+            let items =
+                [AggregatedStatusItem { cluster_name: cluster.into(), ..AggregatedStatusItem::default() }];
             asked(&kept, &patch(operations), || {
                 let mut object = thing();
                 layer.aggregate_status(&mut object, &items, Timestamp::UNIX_EPOCH).map(|()| object)

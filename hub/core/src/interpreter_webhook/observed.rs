@@ -62,7 +62,9 @@ mod tests {
     fn an_object_is_the_manifest_with_what_was_reported() {
         let manifest = json!({"kind": "Thing", "metadata": {"name": "t", "annotations": {"resourcetemplate.karmada.io/generation": "5"}}, "spec": {"a": 1}});
         let marked = |observed: Value| json!({"ready": 1, "edge.karmada.io/observed": observed});
-        let whole = object(&manifest, &marked(json!({"status": true, "generation": 3, "templateGeneration": "4"}))).unwrap();
+        let whole =
+            object(&manifest, &marked(json!({"status": true, "generation": 3, "templateGeneration": "4"})))
+                .unwrap();
         assert_eq!(whole["status"], json!({"ready": 1}));
         assert_eq!(unmarked(marked(json!({"status": true}))), json!({"ready": 1}));
         assert_eq!(whole["metadata"]["generation"], json!(3));

@@ -7,8 +7,8 @@ use std::io;
 
 use karmada_api::binding::AggregatedStatusItem;
 use karmada_api::object;
-use karmada_interpreter::question::{Digest, Question};
 use karmada_interpreter::Operation;
+use karmada_interpreter::question::{Digest, Question};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
