@@ -52,7 +52,7 @@ impl Layer {
 
     fn ask(&self, asked: Asked<'_>) -> Answer<(&Webhook, Arc<Said>)> {
         let (api_version, kind) = (object::api_version(asked.object), object::kind(asked.object));
-        let webhook = configuration::first(&self.webhooks, api_version, kind, asked.operation)
+        let webhook: &Webhook = configuration::first(&self.webhooks, api_version, kind, asked.operation)
             .ok_or_else(|| InterpretError::no_hook(asked.operation, asked.object))?;
         let digest = asked.digest(webhook);
         match self.answers.find(&digest) {
