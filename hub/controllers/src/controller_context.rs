@@ -25,11 +25,11 @@ use karmada_core::unified_auth;
 use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::{InterpretError, Interpreter, Operation, Question};
 use karmada_lua::Customization;
+use karmada_resource_interpreter::{Customizations, customizations};
 use parking_lot::Mutex;
 
 use crate::bindings_index::BindingsIndex;
 use crate::claims_index::ClaimsIndex;
-use crate::customizations::{self, Customizations};
 use crate::enablements::Enablements;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};

@@ -17,11 +17,11 @@ use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::skip::SkipRules;
 use karmada_interpreter::Interpreter;
+use karmada_resource_interpreter::Noting;
 use serde_json::Value;
 
 use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
-use crate::interpreter_webhooks::Noting;
 use crate::port::Key;
 use crate::runner::Error;
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use karmada_controllers::interpreter_webhooks::WebhookCaller;
 use karmada_definitions::ca_bundle::Trust;
 use karmada_registry::Registry;
 use karmada_registry::webhook::{self, Purpose, Target};
+use karmada_resource_interpreter::WebhookCaller;
 use serde_json::Value;
 
 /// Who calls.

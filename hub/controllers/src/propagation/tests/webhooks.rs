@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use karmada_resource_interpreter::WebhookCaller;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::running::Running;
 use super::*;
-use crate::interpreter_webhooks::WebhookCaller;
 use crate::port::Api;
 use crate::rig::{self, BINDING_API, POLICY_API, Rig, WORK_API, key};
 

@@ -4,15 +4,13 @@
 //! again, and whoever listens is told of each that came. A question that is being asked is not asked twice; how many bytes of questions are under
 //! way is bounded. Reconciles wait for nobody: they come again.
 
-mod kept;
-mod noting;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use karmada_controller_runtime::typed::Transition;
 use karmada_core::interpreter_webhook::configuration::{first, in_order};
 use karmada_core::interpreter_webhook::{Layer, Webhook, WebhookConfiguration, answer};
 use karmada_interpreter::question::Digest;
@@ -20,9 +18,7 @@ use karmada_interpreter::{Operation, Question};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use self::kept::Kept;
-pub use self::noting::Noting;
-use crate::typed::Transition;
+use crate::kept::Kept;
 
 /// Bytes of questions that are being asked at once, but for a single one that is larger.
 const UNDER_WAY: usize = 64 << 20;

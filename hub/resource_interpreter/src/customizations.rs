@@ -6,15 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karmada_controller_runtime::runner::Clock;
+use karmada_controller_runtime::typed::Transition;
 use karmada_core::interpreter_webhook::{WebhookConfiguration, observed};
 use karmada_interpreter::{Chain, Interpreter, Operation};
 use karmada_lua::{Customization, Customized};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::interpreter_webhooks::InterpreterWebhooks;
-use crate::runner::Clock;
-use crate::typed::Transition;
+use crate::webhooks::InterpreterWebhooks;
 
 /// What is asked at the sites.
 const AT_SITES: [Operation; 3] = [Operation::Retain, Operation::InterpretStatus, Operation::InterpretHealth];
@@ -123,10 +123,10 @@ pub fn concerns(transition: &Transition<Customization>) -> bool {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use karmada_controller_runtime::port::Key;
     use serde_json::json;
 
     use super::*;
-    use crate::port::Key;
 
     fn transition(name: &str, scripts: &Value) -> Transition<Customization> {
         let object = json!({"metadata": {"name": name}, "spec": {
