@@ -19,9 +19,10 @@ use karmada_interpreter::Operation;
 use serde_json::Value;
 
 use crate::bindings_index::BindingsIndex;
-use crate::controller_context::{ControllerContext, Put, uninterpreted};
+use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::interpretations::uninterpreted;
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
 use crate::runner::{Action, Controller, Error, Source};

@@ -4,14 +4,12 @@
 //! object is read when it changes, by nobody twice.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use karmada_api::binding::{ObjectReference, ResourceBinding};
+use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_api::multi_cluster_service::MultiClusterService;
-use karmada_api::names;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::remedy::Remedy;
@@ -23,9 +21,9 @@ use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::interpreter_webhook::WebhookConfiguration;
 use karmada_core::unified_auth;
 use karmada_core::work_name::{self, Placing};
-use karmada_interpreter::{InterpretError, Interpreter, Operation, Question};
+use karmada_interpreter::Interpreter;
 use karmada_lua::Customization;
-use karmada_resource_interpreter::{Customizations, customizations};
+use karmada_resource_interpreter::Customizations;
 use parking_lot::Mutex;
 
 use crate::bindings_index::BindingsIndex;
@@ -37,36 +35,11 @@ use crate::informer::{Hearing, Informers, Notice};
 use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
-use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
-use crate::runner::{Clock, Error, Source};
+use crate::port::{Api, ApiError, Change, Object, Propagation, Resource};
+use crate::runner::{Clock, Error};
 use crate::safe_deletes::SafeDeletes;
 use crate::typed::Typed;
 use crate::works_index::WorksIndex;
-
-/// How long to wait where too many questions are under way.
-const CROWDED: Duration = Duration::from_secs(1);
-
-/// The object that a webhook was asked about, and where its binding is, if it has one.
-fn asked_about(question: &Question) -> (Key, ObjectReference) {
-    let Question { api_version, kind, namespace, name, .. } = question;
-    let binding = names::binding_name(kind, name);
-    let template = ObjectReference {
-        api_version: api_version.clone(),
-        kind: kind.clone(),
-        namespace: namespace.clone(),
-        name: name.clone(),
-        ..ObjectReference::default()
-    };
-    (Key { namespace: namespace.as_str().into(), name: binding.into() }, template)
-}
-
-/// What the interpreter cannot say, in `words`, as a failure: where it is known when to ask again, that is not done before.
-pub fn uninterpreted(error: &InterpretError, words: String) -> Error {
-    match error {
-        InterpretError::Outside { again, .. } => Error::Later { words, again: *again },
-        _ => Error::Other(words),
-    }
-}
 
 /// What came of writing a Work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,67 +215,6 @@ impl ControllerContext {
         }
         self.hearings.lock().extend(hearings);
         Ok(())
-    }
-
-    /// Wakes what is to be interpreted anew: when a customization changes, or a webhook's configuration, each binding of its kind with the
-    /// binding's template; when a webhook was asked one of these operations, the object that it was asked about and its binding, which may not be there.
-    pub fn interpretations<K: 'static>(
-        &self,
-        operations: &'static [Operation],
-        wake: impl Fn(Key, ObjectReference) -> Option<K> + Send + Sync + 'static,
-    ) -> Source<K> {
-        let (bindings, customizations) = (self.bindings.clone(), self.customizations.clone());
-        let (configurations, webhooks) =
-            (self.webhook_configurations.clone(), self.customized.webhooks.clone());
-        let wake = Arc::new(wake);
-        Source::told(move |told| {
-            let told = Arc::new(move |meant: Vec<(Key, ObjectReference)>| {
-                told(meant.into_iter().filter_map(|(key, template)| wake(key, template)).collect());
-            });
-            let (of, tell) = (bindings.clone(), told.clone());
-            customizations.listen(move |transition| {
-                if customizations::concerns(transition) {
-                    tell(of.to_interpret(|template| {
-                        transition
-                            .states()
-                            .any(|one| one.kind == template.kind && one.api_version == template.api_version)
-                    }));
-                }
-            });
-            let tell = told.clone();
-            configurations.listen(move |transition| {
-                let differ = |template: &ObjectReference| {
-                    let of = |state: &WebhookConfiguration| {
-                        let all = state.webhooks.iter();
-                        all.filter(|one| one.concerns(&template.api_version, &template.kind))
-                            .cloned()
-                            .collect::<Vec<_>>()
-                    };
-                    let [before, now] = [&transition.before, &transition.now]
-                        .map(|state| state.as_deref().map(of).unwrap_or_default());
-                    before != now
-                };
-                tell(bindings.to_interpret(differ));
-            });
-            webhooks.listen(move |question| {
-                if operations.contains(&question.operation) {
-                    told(vec![asked_about(question)]);
-                }
-            });
-        })
-    }
-
-    /// Has the webhook asked of which the interpreter waits for an answer. Whether it is so: what waits is woken by the answer.
-    ///
-    /// # Errors
-    /// It waits for one, and too much is being asked just now.
-    pub fn asks(&self, error: &InterpretError) -> Result<bool, Error> {
-        let InterpretError::Unanswered(question) = error else { return Ok(false) };
-        if self.customized.webhooks.ask(question) {
-            return Ok(true);
-        }
-        let words = format!("webhook {:?} is not asked yet: too many questions are under way", question.whom);
-        Err(Error::Later { words, again: CROWDED })
     }
 
     /// How templates are read, as the gates have it.

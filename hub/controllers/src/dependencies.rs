@@ -24,10 +24,11 @@ use karmada_interpreter::{DependentObject, Operation};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller_context::{ControllerContext, uninterpreted};
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
+use crate::interpretations::uninterpreted;
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};

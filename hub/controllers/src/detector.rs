@@ -19,10 +19,11 @@ use karmada_interpreter::{InterpretError, Operation};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller_context::{ControllerContext, uninterpreted};
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
+use crate::interpretations::uninterpreted;
 use crate::metrics::Measure;
 use crate::port::{ApiError, Change, Key, Propagation, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};

@@ -29,6 +29,7 @@ pub mod federated_resource_quota_sync;
 pub mod fetch;
 pub mod graceful_eviction;
 pub mod hpa_scale_target_marker;
+mod interpretations;
 pub mod metrics;
 pub mod multiclusterservice;
 pub mod namespace;

@@ -17,9 +17,10 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::controller_context::{ControllerContext, uninterpreted};
+use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::interpretations::uninterpreted;
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::works_index::binding_id;

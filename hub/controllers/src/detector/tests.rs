@@ -1,9 +1,10 @@
 //! The detector as a shell: conflicts, ends between two writes, restarts.
 
+use karmada_api::binding::ObjectReference;
+use karmada_resource_interpreter::customizations;
 use serde_json::json;
 
 use super::*;
-use crate::customizations;
 use crate::port::Api;
 use crate::rig::{self, BINDING_API, POLICY_API, Rig, bears_trouble, key};
 
