@@ -152,7 +152,7 @@ mod tests {
             kept.said(digest(number), Said::Healthy(true), 1);
         }
         assert!(kept.find(&digest(0)).is_none() && kept.find(&digest(1)).is_some());
-        kept.said(digest(1), Said::Healthy(false), MOST_BYTES - 2 * BESIDE - 1);
+        kept.said(digest(1), Said::Healthy(false), MOST_BYTES - BESIDE);
         let state = kept.0.lock();
         assert!(state.bytes <= MOST_BYTES && state.entries.contains_key(&digest(1)), "{}", state.bytes);
         assert_eq!((state.entries.len(), state.by_age.len()), (1, 1));
