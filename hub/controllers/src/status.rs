@@ -240,8 +240,12 @@ impl BindingStatus {
             let Some(Interpreted { item, troubles }) = read else { continue };
             items.all.push(item);
             for (operation, error) in troubles {
-                items.waits = Some(items.waits.map_or(change, |first| first.min(change)));
-                items.failed = items.failed.take().or(self.ask(&resource, &work, operation, &error));
+                let failed = self.ask(&resource, &work, operation, &error);
+                // A status that nobody can read is read again when there is another.
+                if !matches!(error, InterpretError::Object(_)) {
+                    items.waits = Some(items.waits.map_or(change, |first| first.min(change)));
+                    items.failed = items.failed.take().or(failed);
+                }
             }
         }
         Ok(items)

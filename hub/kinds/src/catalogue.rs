@@ -101,6 +101,7 @@ mod tests {
         "PropagationPolicy",
         "ResourceBinding",
         "ResourceInterpreterCustomization",
+        "ResourceInterpreterWebhookConfiguration",
         "Work",
     ];
 
