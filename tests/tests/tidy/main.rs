@@ -85,13 +85,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-kube-controller-manager", &["karmada-api", "karmada-controller-runtime", "karmada-schema"]),
     (
         "karmada-resource-interpreter",
-        &[
-            "karmada-api",
-            "karmada-controller-runtime",
-            "karmada-core",
-            "karmada-interpreter",
-            "karmada-lua",
-        ],
+        &["karmada-api", "karmada-controller-runtime", "karmada-core", "karmada-interpreter", "karmada-lua"],
     ),
     (
         "karmada-controllers",
