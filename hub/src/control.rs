@@ -28,8 +28,8 @@ use crate::certificate_requests::HubSigner;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
-    AgentNoteController, ClusterLinks, Contacts, Estimates, FleetQueues, Models, PodUsages, Repair,
-    SessionGuard,
+    AgentNoteController, ClusterLinks, Contacts, Estimates, FleetQueues, InterpreterWebhookCalls, Models,
+    PodUsages, Repair, SessionGuard,
 };
 use crate::other_servers::Aggregated;
 use crate::randomness;
@@ -98,6 +98,7 @@ impl ControlLoops {
         }
         let asks_agents = loops.asks_for_room || loops.descheduling.is_some();
         let shared = ControllerContext::gated(api, clock.clone(), recorder.clone(), gates);
+        shared.customized.webhooks.connect(Arc::new(InterpreterWebhookCalls(registry.clone())));
         let woken = FleetQueues::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
         let sources = Sources::new(move || wall(), randomness::number);

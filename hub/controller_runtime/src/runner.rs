@@ -42,6 +42,14 @@ pub enum Error {
     /// Anything else, in words.
     #[error("{0}")]
     Other(String),
+    /// The same, where it is known when a further try is worth while, and that none is before.
+    #[error("{words}")]
+    Later {
+        /// In words.
+        words: String,
+        /// After how long.
+        again: Duration,
+    },
 }
 
 impl Error {
@@ -314,7 +322,11 @@ fn settle<K: Ord + Clone + Debug + Send + Sync + 'static>(
             tracing::debug!(controller = name, ?key, %error, ?again, "the object changed meanwhile");
         }
         Ok(Err(error)) => {
-            let again = queue.give_back(key, Outcome::Failed);
+            let outcome = match &error {
+                Error::Later { again, .. } => Outcome::After(*again),
+                _ => Outcome::Failed,
+            };
+            let again = queue.give_back(key, outcome);
             tracing::warn!(controller = name, ?key, %error, ?again, "a reconcile failed");
         }
         Err(panic) => {

@@ -15,12 +15,14 @@ use karmada_core::binding::{self, ClusterWork, Input, WorkError};
 use karmada_core::dependencies::attached;
 use karmada_core::feature_gates::Gate;
 use karmada_core::targets::Places;
+use karmada_interpreter::Operation;
 use serde_json::Value;
 
 use crate::bindings_index::BindingsIndex;
 use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::interpretations::uninterpreted;
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::{Removal, RemovalLimit};
@@ -70,6 +72,7 @@ impl Binding {
     /// - a binding, by its spec or labels;
     /// - its Works, but by their status; one that is deleted or held wakes also the bindings that depend on it;
     /// - override policies, for the bindings that they match or did;
+    /// - a customization or a webhook of their template's kind, and what a webhook was asked of the template;
     /// - a Cluster that appears, for the bindings that name it;
     /// - a confirmation or a LinkPolicy that may let held Works go.
     pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
@@ -91,7 +94,7 @@ impl Binding {
                 == transition.now.as_ref().map(|policy| &policy.spec);
             if same { Vec::new() } else { bindings.to_render(transition) }
         }));
-        sources.push(shared.interpretations(|key, _| Some(key)));
+        sources.push(shared.interpretations(&[Operation::ReviseReplica], |key, _| Some(key)));
         let bindings = shared.bindings.clone();
         sources.push(shared.clusters.wakes(move |transition| {
             let comes = transition.before.is_none() && transition.now.is_some();
@@ -254,6 +257,8 @@ impl Binding {
         let work = match &wanted.work {
             Ok(work) => work,
             Err(WorkError::NoCluster(_) | WorkError::Leaving(_)) => return Ok(false),
+            // The answer wakes this again; until then the Work stays as it is.
+            Err(WorkError::Interpret(error)) if self.shared.asks(error)? => return Ok(false),
             Err(error) => {
                 let reason = match error {
                     WorkError::Override(_) => events::APPLY_OVERRIDE_POLICY_FAILED,
@@ -261,7 +266,10 @@ impl Binding {
                 };
                 let message = format!("{}: {error}", wanted.cluster);
                 self.shared.recorder.record(&Reference::of(template), EventType::Warning, reason, &message);
-                return Err(Error::Other(message));
+                return Err(match error {
+                    WorkError::Interpret(error) => uninterpreted(error, message),
+                    _ => Error::Other(message),
+                });
             }
         };
         let put = self.shared.put_work(work).await;
@@ -272,7 +280,7 @@ impl Binding {
             Ok(Put::Beside { name, holder }) => {
                 format!("the usual name of its Work is that of {holder}: its own is called {name}")
             }
-            Err(Error::Other(words)) => words.clone(),
+            Err(Error::Other(words) | Error::Later { words, .. }) => words.clone(),
             Err(Error::Api(_)) => String::new(),
         };
         if !words.is_empty() {

@@ -17,7 +17,6 @@ use karmada_api::policy::Placement;
 use karmada_core::overrides;
 use karmada_core::scheduler::cluster_changes;
 use karmada_core::scheduler::workload_affinity::{AllowedClusters, WorkloadAffinityIndex};
-use karmada_lua::Customization;
 use parking_lot::RwLock;
 use serde::Deserialize;
 
@@ -262,16 +261,21 @@ impl BindingsIndex {
         keys
     }
 
-    /// The bindings whose templates a customization is asked about, as it was or as it is.
-    pub fn to_interpret(&self, transition: &Transition<Customization>) -> Vec<(Key, ObjectReference)> {
+    /// The bindings of the templates that are meant, with those.
+    pub fn to_interpret(&self, means: impl Fn(&ObjectReference) -> bool) -> Vec<(Key, ObjectReference)> {
         let state = self.state.read();
-        let means = |template: &ObjectReference| {
-            transition.states().any(|customization| {
-                customization.kind == template.kind && customization.api_version == template.api_version
-            })
-        };
         let meant = state.bindings.iter().filter(|(_, binding)| means(&binding.template));
         meant.map(|(key, binding)| (key.clone(), binding.template.clone())).collect()
+    }
+
+    /// The kinds of all templates, as apiVersion and kind.
+    pub fn kinds(&self) -> BTreeSet<(String, String)> {
+        let state = self.state.read();
+        let kinds =
+            state.bindings.values().map(|binding| (&binding.template.api_version, &binding.template.kind));
+        // Few differ: of those alone the texts are copied.
+        let kinds: BTreeSet<(&String, &String)> = kinds.collect();
+        kinds.into_iter().map(|(api_version, kind)| (api_version.clone(), kind.clone())).collect()
     }
 
     /// The bindings whose Works an override policy may change, as it was or as it is.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use karmada_api::binding::{ObjectReference, ResourceBinding};
+use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_api::multi_cluster_service::MultiClusterService;
@@ -18,15 +18,16 @@ use karmada_api::work::Work;
 use karmada_core::binding;
 use karmada_core::detector::{Parts, Reading};
 use karmada_core::feature_gates::{FeatureGates, Gate};
+use karmada_core::interpreter_webhook::WebhookConfiguration;
 use karmada_core::unified_auth;
 use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;
 use karmada_lua::Customization;
+use karmada_resource_interpreter::Customizations;
 use parking_lot::Mutex;
 
 use crate::bindings_index::BindingsIndex;
 use crate::claims_index::ClaimsIndex;
-use crate::customizations::{self, Customizations};
 use crate::enablements::Enablements;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
@@ -34,9 +35,9 @@ use crate::informer::{HandlerRegistration, Informers, Notice};
 use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
-use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
+use crate::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};
 use crate::removal_limit::RemovalLimit;
-use crate::runner::{Clock, Error, Source};
+use crate::runner::{Clock, Error};
 use crate::typed::Typed;
 use crate::works_index::WorksIndex;
 
@@ -66,6 +67,8 @@ pub struct ControllerContext {
     pub customized: Arc<Customizations>,
     /// Every ResourceInterpreterCustomization.
     pub customizations: Arc<Typed<Customization>>,
+    /// Every ResourceInterpreterWebhookConfiguration.
+    pub webhook_configurations: Arc<Typed<WebhookConfiguration>>,
     /// The present.
     pub clock: Clock,
     /// Events of the controllers of templates and bindings.
@@ -123,6 +126,9 @@ impl ControllerContext {
         let customizations: Arc<Typed<Customization>> = Arc::default();
         let observed = customized.clone();
         customizations.listen(move |transition| observed.observe(transition));
+        let webhook_configurations: Arc<Typed<WebhookConfiguration>> = Arc::default();
+        let observed = customized.clone();
+        webhook_configurations.listen(move |transition| observed.observe_webhooks(transition));
         let enablements = Enablements::default();
         let share = move |cluster: &mut Cluster| enablements.share(&mut cluster.status.api_enablements);
         let clusters = Arc::new(Typed::compacted(share));
@@ -132,6 +138,7 @@ impl ControllerContext {
             interpreter: customized.interpreter(),
             customized,
             customizations,
+            webhook_configurations,
             clock,
             recorder,
             works: Arc::default(),
@@ -170,6 +177,8 @@ impl ControllerContext {
         let (works, clusters, names) = (self.works.clone(), self.clusters.clone(), self.namespaces.clone());
         let customizations = self.customizations.clone();
         feed(kinds::customizations(api)?, Box::new(move |change| customizations.observe(change)));
+        let configurations = self.webhook_configurations.clone();
+        feed(kinds::webhook_configurations(api)?, Box::new(move |change| configurations.observe(change)));
         let (quotas, quota_works) = (self.quotas.clone(), self.quota_works.clone());
         let (services, service_works) = (self.multi_cluster_services.clone(), self.service_works.clone());
         let export_works = self.export_works.clone();
@@ -207,22 +216,6 @@ impl ControllerContext {
         }
         self.registrations.lock().extend(registrations);
         Ok(())
-    }
-
-    /// Wakes what is to be interpreted anew when a customization changes: each binding of its kind, with the binding's template.
-    pub fn interpretations<K: 'static>(
-        &self,
-        wake: impl Fn(Key, ObjectReference) -> Option<K> + Send + Sync + 'static,
-    ) -> Source<K> {
-        let bindings = self.bindings.clone();
-        self.customizations.wakes(move |transition| {
-            let meant = if customizations::concerns(transition) {
-                bindings.to_interpret(transition)
-            } else {
-                Vec::new()
-            };
-            meant.into_iter().filter_map(|(key, template)| wake(key, template)).collect()
-        })
     }
 
     /// How templates are read, as the gates have it.

@@ -28,6 +28,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
+use crate::interpretations::uninterpreted;
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};
@@ -84,10 +85,11 @@ impl Dependencies {
     }
 
     /// What wakes this controller, beside objects: a referrer that changed; a binding that follows it and was changed by somebody else; a
-    /// customization, for referrers of its kind.
+    /// customization or a webhook, for referrers of its kind, and what a webhook was asked of their templates.
     pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let index = shared.bindings.dependencies.clone();
-        let interpreted = shared.interpretations(move |key, _| index.is_referrer(&key).then_some(key));
+        let asked = &[Operation::InterpretDependency];
+        let interpreted = shared.interpretations(asked, move |key, _| index.is_referrer(&key).then_some(key));
         vec![shared.bindings.dependencies.wakes(), interpreted]
     }
 
@@ -331,11 +333,17 @@ impl Controller for Dependencies {
             return self.let_go(key, Some(&binding)).await;
         }
         let Some(template) = self.template(&binding).await? else { return Ok(Action::Done) };
-        let dependencies = self.shared.interpreter.dependencies(&template).map_err(|error| {
-            let (about, reason) = (Reference::of(&template), events::GET_DEPENDENCIES_FAILED);
-            self.tell(&about, EventType::Warning, reason, &error.to_string());
-            Error::Other(error.to_string())
-        })?;
+        let dependencies = match self.shared.interpreter.dependencies(&template) {
+            Ok(dependencies) => dependencies,
+            // The answer wakes this again; what follows stays until then.
+            Err(error) if self.shared.asks(&error)? => return Ok(Action::Done),
+            Err(error) => {
+                let (about, reason, words) =
+                    (Reference::of(&template), events::GET_DEPENDENCIES_FAILED, error.to_string());
+                self.tell(&about, EventType::Warning, reason, &words);
+                return Err(uninterpreted(&error, words));
+            }
+        };
         let about = Reference::of(&fetch::to_value(&binding)?);
         let outcome = self.follow(binding, &template, dependencies).await;
         self.tell_outcome(&about, &outcome);

@@ -15,6 +15,7 @@ use karmada_api::{names, object};
 use karmada_core::detector::{self, BindingChange, BindingError, Decision, Takeover, activation};
 use karmada_core::service_import;
 use karmada_core::skip::SkipRules;
+use karmada_interpreter::{InterpretError, Operation};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
+use crate::interpretations::uninterpreted;
 use crate::metrics::Measure;
 use crate::port::{ApiError, Change, DeletionPropagation, Key, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
@@ -63,14 +65,18 @@ impl Detector {
         Arc::new(Detector { shared, skip, takeover, makers })
     }
 
-    /// A changed customization wakes the templates of its kind that have bindings: their replicas may be others.
+    /// A changed customization or webhook wakes the templates of its kind that have bindings: their replicas may be others. What a webhook was asked
+    /// of a template wakes that.
     pub fn interpretations(shared: &ControllerContext) -> Source<TemplateKey> {
         let api = shared.api.clone();
-        shared.interpretations(move |_, template| {
-            let resource = api.resource_of(&template.api_version, &template.kind)?;
-            let key = Key { namespace: template.namespace.into(), name: template.name.into() };
-            Some(TemplateKey { resource, key })
-        })
+        shared.interpretations(
+            &[Operation::InterpretReplica, Operation::InterpretComponent],
+            move |_, template| {
+                let resource = api.resource_of(&template.api_version, &template.kind)?;
+                let key = Key { namespace: template.namespace.into(), name: template.name.into() };
+                Some(TemplateKey { resource, key })
+            },
+        )
     }
 
     /// Fills the queue from every kind that may be propagated, until told to stop: what wakes this controller.
@@ -219,10 +225,7 @@ impl Detector {
             Ok(BindingChange::Create(binding)) => api.create(&resource, fetch::to_value(&binding)?).await,
             Ok(BindingChange::Update(binding)) => api.update(&resource, fetch::to_value(&binding)?).await,
             Err(error @ BindingError::OtherOwner { .. }) => return Err(Error::Other(error.to_string())),
-            Err(error @ BindingError::Interpret(_)) => {
-                self.tell(template, EventType::Warning, events::APPLY_POLICY_FAILED, &error.to_string());
-                return Err(Error::Other(error.to_string()));
-            }
+            Err(BindingError::Interpret(error)) => return self.uninterpreted(template, &error),
         };
         match written {
             Ok(_) => {
@@ -265,6 +268,16 @@ impl Detector {
             );
         }
         Ok(Action::Done)
+    }
+
+    /// Nothing is written of a template that cannot be read; where a webhook is to be asked first, it is, and wakes this again.
+    fn uninterpreted(&self, template: &Value, error: &InterpretError) -> Result<Action, Error> {
+        if self.shared.asks(error)? {
+            return Ok(Action::Done);
+        }
+        let words = BindingError::Interpret(error.clone()).to_string();
+        self.tell(template, EventType::Warning, events::APPLY_POLICY_FAILED, &words);
+        Err(uninterpreted(error, words))
     }
 
     fn missing_overrides(&self, policy: &PropagationPolicy) -> Vec<String> {

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use karmada_api::binding::ResourceBinding;
@@ -28,6 +29,9 @@ use crate::metrics::Measure;
 use crate::pod_metrics::{PodMetrics, Question};
 use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
+
+/// How long to wait for a webhook that was just asked.
+const ASKED: Duration = Duration::from_secs(1);
 
 const FEDERATED_HPA: (&str, &str) = ("autoscaling.karmada.io/v1alpha1", "FederatedHPA");
 
@@ -76,20 +80,27 @@ impl FederatedHPAs {
             return unable(format!("{} \"{}\" not found", resource.plural, meant.name));
         };
         let object = found.value()?;
-        match self.replicas(&object) {
+        match self.replicas(&object)? {
             Some(replicas) => Ok(Ok(Target { resource, object, replicas })),
             None => unable(format!("nobody knows how many replicas a {} has", meant.kind)),
         }
     }
 
     /// As the kind's interpreter says, and else as most kinds have it.
-    fn replicas(&self, object: &Value) -> Option<i32> {
+    fn replicas(&self, object: &Value) -> Result<Option<i32>, Error> {
         let text = |field: &str| object[field].as_str().unwrap_or_default();
         let interpreter = &self.shared.interpreter;
-        if interpreter.enabled(text("apiVersion"), text("kind"), Operation::InterpretReplica) {
-            return interpreter.replicas(object).ok().map(|replicas| replicas.count);
+        if !interpreter.enabled(text("apiVersion"), text("kind"), Operation::InterpretReplica) {
+            let said = object.pointer("/spec/replicas").and_then(Value::as_i64);
+            return Ok(said.and_then(|replicas| replicas.try_into().ok()));
         }
-        object.pointer("/spec/replicas")?.as_i64()?.try_into().ok()
+        match interpreter.replicas(object) {
+            Ok(replicas) => Ok(Some(replicas.count)),
+            Err(error) if self.shared.asks(&error)? => {
+                Err(Error::Later { words: error.to_string(), again: ASKED })
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// The binding that places a target; none where no policy does.

@@ -43,6 +43,14 @@ pub mod kinds {
         must(api, "config.karmada.io/v1alpha1", "ResourceInterpreterCustomization")
     }
 
+    /// `config.karmada.io` ResourceInterpreterWebhookConfiguration.
+    ///
+    /// # Errors
+    /// The kind is not served.
+    pub fn webhook_configurations(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "config.karmada.io/v1alpha1", "ResourceInterpreterWebhookConfiguration")
+    }
+
     /// Core Namespace.
     ///
     /// # Errors

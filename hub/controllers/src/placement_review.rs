@@ -10,12 +10,14 @@ use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::labels;
 use karmada_api::{names, object};
-use karmada_core::detector::Takeover;
+use karmada_core::detector::{Reading, Takeover};
 use karmada_core::feature_gates::Gate;
 use karmada_core::placement_review::{self, Review, WhatIf};
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::skip::SkipRules;
+use karmada_interpreter::Interpreter;
+use karmada_resource_interpreter::Noting;
 use serde_json::Value;
 
 use crate::controller_context::ControllerContext;
@@ -32,7 +34,10 @@ pub struct AsIf {
     pub overrides: Vec<OverridePolicy>,
 }
 
-/// Reviews a template.
+/// How often webhooks are asked what the answers before made a question of.
+const ROUNDS: usize = 4;
+
+/// Reviews a template. Webhooks that interpret it are asked, and waited for.
 ///
 /// # Errors
 /// The binding cannot be read, or a name of `what_if` is no cluster's: [`Error::Other`], in words for whoever asked.
@@ -41,6 +46,25 @@ pub async fn review(
     template: &Value,
     as_if: &AsIf,
     what_if: &WhatIf,
+) -> Result<Review, Error> {
+    for _ in 0..ROUNDS {
+        let noting = Noting::over(&*shared.interpreter);
+        let review = reviewed(shared, template, as_if, what_if, &noting).await?;
+        let questions = noting.into_questions();
+        if questions.is_empty() {
+            return Ok(review);
+        }
+        shared.customized.webhooks.put_all(questions).await;
+    }
+    reviewed(shared, template, as_if, what_if, &*shared.interpreter).await
+}
+
+async fn reviewed(
+    shared: &ControllerContext,
+    template: &Value,
+    as_if: &AsIf,
+    what_if: &WhatIf,
+    interpreter: &dyn Interpreter,
 ) -> Result<Review, Error> {
     let clusters = shared.clusters.all("");
     if let [first, ..] = what_if.unknown(&clusters)[..] {
@@ -68,7 +92,7 @@ pub async fn review(
         clusters: &clusters,
         overrides: &if near { overrides(namespace) } else { Vec::new() },
         cluster_overrides: &overrides(""),
-        reading: shared.reading(),
+        reading: Reading { interpreter, ..shared.reading() },
         skip: &SkipRules::default(),
         takeover: if gate(Gate::PropagationPolicyPreemption) {
             Takeover::AsPoliciesSay

@@ -10,7 +10,9 @@ use karmada_api::names;
 use karmada_api::strings::events;
 use karmada_api::work::{Work, WorkSpec, WorkStatus};
 use karmada_core::belonging;
+use karmada_core::status::Interpreted;
 use karmada_core::{binding, status};
+use karmada_interpreter::{InterpretError, Operation};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,6 +20,7 @@ use serde_json::Value;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::interpretations::uninterpreted;
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::works_index::binding_id;
@@ -26,7 +29,7 @@ const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
 const WORK_API: &str = "work.karmada.io/v1alpha1";
 
-/// What is read of a Work: how it stands, not what it carries.
+/// What is read of a Work: how it stands, not what it carries, but where a webhook is asked of that.
 #[derive(Deserialize)]
 struct Report {
     metadata: ObjectMeta,
@@ -35,6 +38,10 @@ struct Report {
     #[serde(default)]
     status: WorkStatus,
 }
+
+/// What is asked of webhooks to tell a binding's and its template's status.
+const ASKED: [Operation; 3] =
+    [Operation::AggregateStatus, Operation::InterpretStatus, Operation::InterpretHealth];
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +67,17 @@ struct Seen {
     customized: u64,
     /// How many changes of Works were known: what one says that did not change later stands in the binding's status already.
     changes: u64,
+    /// Whether a webhook is being asked, or did not answer.
+    waits: bool,
+}
+
+/// How the Works of a binding stand.
+struct Items {
+    all: Vec<AggregatedStatusItem>,
+    /// The first change of a Work of which a webhook has not said everything yet.
+    waits: Option<u64>,
+    /// Why a webhook did not.
+    failed: Option<Error>,
 }
 
 /// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
@@ -86,7 +104,7 @@ impl BindingStatus {
             bindings.of_work(work).into_iter().collect()
         });
         sources.push(works.settling(settle));
-        sources.push(shared.interpretations(|key, _| Some(key)).settling(settle));
+        sources.push(shared.interpretations(&ASKED, |key, _| Some(key)).settling(settle));
         sources
     }
 
@@ -117,7 +135,8 @@ impl Controller for BindingStatus {
         let customized = self.shared.customized.version();
         let before = self.settled.lock().get(key).copied();
         let same = before.filter(|seen| {
-            (seen.binding, seen.works, seen.customized) == (found.revision, works, customized)
+            let all = (seen.binding, seen.works, seen.customized) == (found.revision, works, customized);
+            all && !seen.waits
         });
         let binding: ResourceBinding = match same {
             None => found.parse()?,
@@ -134,14 +153,29 @@ impl Controller for BindingStatus {
         // Before the Works are read: what changes meanwhile has a higher number.
         let (changes, seen_works) = self.shared.works.seen(id);
         // Whoever else wrote the binding may have written what the Works say.
-        let told = before.filter(|seen| seen.binding == found.revision).map_or(0, |seen| seen.changes);
-        let items = self.items(&binding, seen_works, told).await?;
-        let (binding, revision) = self.tell_binding(&resource, binding, items, found.revision).await?;
-        let template = self.tell_template(&binding).await?;
-        let seen = Seen { binding: revision, template, works, customized, changes };
+        // Of what a webhook is asked, other webhooks and scripts say otherwise.
+        let of = &binding.spec.resource;
+        let on_hub = self.shared.customized.reads_status(&of.api_version, &of.kind);
+        let told = before
+            .filter(|seen| seen.binding == found.revision && (seen.customized == customized || !on_hub))
+            .map_or(0, |seen| seen.changes);
+        let Items { all, waits, failed } = match on_hub {
+            false => self.items(&binding, seen_works, told).await?,
+            true => self.interpreted_items(&binding, seen_works, told).await?,
+        };
+        let (binding, revision) = self.tell_binding(&resource, binding, all, found.revision).await?;
+        let told_template = self.tell_template(&binding).await?;
+        let changes = waits.map_or(changes, |first| changes.min(first.saturating_sub(1)));
+        let (waits, template) = (waits.is_some() || told_template.is_none(), told_template.unwrap_or(0));
+        let seen = Seen { binding: revision, template, works, customized, changes, waits };
         self.settled.lock().insert(key.clone(), seen);
-        Ok(Action::Done)
+        failed.map_or(Ok(Action::Done), Err)
     }
+}
+
+/// What a binding says of each cluster.
+fn known(binding: &ResourceBinding) -> BTreeMap<&str, &AggregatedStatusItem> {
+    binding.status.aggregated_status.iter().map(|item| (&*item.cluster_name, item)).collect()
 }
 
 /// What is read of a binding of which nothing changed.
@@ -162,10 +196,9 @@ impl BindingStatus {
         binding: &ResourceBinding,
         works: Vec<(Key, u64)>,
         told: u64,
-    ) -> Result<Vec<AggregatedStatusItem>, Error> {
+    ) -> Result<Items, Error> {
         let resource = kinds::works(&*self.shared.api)?;
-        let known: BTreeMap<&str, &AggregatedStatusItem> =
-            binding.status.aggregated_status.iter().map(|item| (&*item.cluster_name, item)).collect();
+        let known = known(binding);
         let mut items = Vec::with_capacity(works.len());
         for (key, change) in works {
             if change <= told {
@@ -178,7 +211,67 @@ impl BindingStatus {
                 items.extend(status::item(binding, &Work::from(work.parse::<Report>()?)));
             }
         }
+        Ok(Items { all: items, waits: None, failed: None })
+    }
+
+    /// The same, where a webhook is asked of what the clusters report: those are asked that have to be, side by side.
+    async fn interpreted_items(
+        &self,
+        binding: &ResourceBinding,
+        works: Vec<(Key, u64)>,
+        told: u64,
+    ) -> Result<Items, Error> {
+        let resource = kinds::works(&*self.shared.api)?;
+        let (known, of) = (known(binding), &binding.spec.resource);
+        let customized = &self.shared.customized;
+        let reads_health = customized.asks_webhook(&of.api_version, &of.kind, Operation::InterpretHealth);
+        let mut items = Items { all: Vec::with_capacity(works.len()), waits: None, failed: None };
+        for (key, change) in works {
+            let cluster = names::cluster_of_execution_namespace(&key.namespace);
+            let before = cluster.and_then(|cluster| known.get(cluster)).copied();
+            if change <= told {
+                items.all.extend(before.cloned());
+                continue;
+            }
+            let work = fetch::object(&*self.shared.api, &resource, &key.namespace, &key.name).await?;
+            let Some(work) = work else { continue };
+            let by = (&*self.shared.interpreter, reads_health);
+            let read = status::interpreted(binding, &work.parse::<Work>()?, before, by);
+            let Some(Interpreted { item, troubles }) = read else { continue };
+            items.all.push(item);
+            for (operation, error) in troubles {
+                let failed = self.ask(&resource, &work, operation, &error);
+                // A status that nobody can read is read again when there is another.
+                if !matches!(error, InterpretError::Object(_)) {
+                    items.waits = Some(items.waits.map_or(change, |first| first.min(change)));
+                    items.failed = items.failed.take().or(failed);
+                }
+            }
+        }
         Ok(items)
+    }
+
+    /// Has a webhook asked of a Work, or tells that it failed.
+    fn ask(
+        &self,
+        works: &Resource,
+        work: &Object,
+        operation: Operation,
+        error: &InterpretError,
+    ) -> Option<Error> {
+        match self.shared.asks(error) {
+            Ok(true) => None,
+            Ok(false) => {
+                let reason = match operation {
+                    Operation::InterpretHealth => events::INTERPRET_HEALTH_FAILED,
+                    _ => events::REFLECT_STATUS_FAILED,
+                };
+                let (about, words) = (Reference::to(works, work), error.to_string());
+                self.shared.recorder.record(&about, EventType::Warning, reason, &words);
+                Some(uninterpreted(error, words))
+            }
+            Err(crowded) => Some(crowded),
+        }
     }
 
     /// Writes the binding's status where it changed; the binding as it is then, and its revision.
@@ -206,22 +299,23 @@ impl BindingStatus {
         Ok(found.map(|found| (kind, found)))
     }
 
-    /// Writes the template's status where it changed; the revision that the template has then, 0 where there is none.
-    async fn tell_template(&self, binding: &ResourceBinding) -> Result<u64, Error> {
+    /// Writes the template's status where it changed; the revision that the template has then, 0 where there is no template. Nothing where
+    /// a webhook is being asked for it, whose answer wakes this again.
+    async fn tell_template(&self, binding: &ResourceBinding) -> Result<Option<u64>, Error> {
         if belonging::out_of_reach(binding).is_some() {
-            return Ok(0);
+            return Ok(Some(0));
         }
-        let Some((kind, found)) = self.template(&binding.spec.resource).await? else { return Ok(0) };
+        let Some((kind, found)) = self.template(&binding.spec.resource).await? else { return Ok(Some(0)) };
         let (_, id) = binding::work_selector(binding);
         if !status::tells_the_template(binding, !self.shared.works.of(&id).is_empty()) {
-            return Ok(found.revision);
+            return Ok(Some(found.revision));
         }
         let (template, now): (Value, _) = (found.value()?, (self.shared.clock)());
         let items = &binding.status.aggregated_status;
         match status::template_status(&template, items, &*self.shared.interpreter, now) {
-            Ok(None) => Ok(found.revision),
+            Ok(None) => Ok(Some(found.revision)),
             Ok(Some(changed)) => match self.shared.api.update_status(&kind, changed).await {
-                Ok(written) => Ok(written.revision),
+                Ok(written) => Ok(Some(written.revision)),
                 Err(error) => {
                     if matches!(error, ApiError::Invalid(_)) {
                         self.warn(&Reference::of_template(binding), &error.to_string());
@@ -229,9 +323,10 @@ impl BindingStatus {
                     Err(error.into())
                 }
             },
+            Err(error) if self.shared.asks(&error)? => Ok(None),
             Err(error) => {
                 self.warn(&Reference::of_template(binding), &error.to_string());
-                Err(Error::Other(error.to_string()))
+                Err(uninterpreted(&error, error.to_string()))
             }
         }
     }

@@ -40,6 +40,7 @@ pub mod failover;
 pub mod feature_gates;
 pub mod federated_hpa;
 pub mod hpa_scale_target;
+pub mod interpreter_webhook;
 pub mod multi_cluster_service;
 pub mod namespace;
 pub mod orphans;

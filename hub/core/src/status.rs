@@ -11,9 +11,10 @@ use karmada_api::binding::{AggregatedStatusItem, BindingStatus, Health, Resource
 use karmada_api::strings::conditions;
 use karmada_api::work::Work;
 use karmada_api::{names, object};
-use karmada_interpreter::{Answer, Interpreter, Operation, trust};
+use karmada_interpreter::{Answer, InterpretError, Interpreter, Operation, trust};
 use serde_json::{Map, Value};
 
+use crate::interpreter_webhook::observed;
 use crate::targets::{leaving, target_clusters};
 use crate::{condition, set_condition};
 
@@ -21,6 +22,56 @@ use crate::{condition, set_condition};
 /// manifests nothing is read. What a cluster reports and no object of the kind can say is left out, and the item says so.
 pub fn item(binding: &ResourceBinding, work: &Work) -> Option<AggregatedStatusItem> {
     told(work).map(|item| without_unreadable(binding, item))
+}
+
+/// How one Work of a binding stands where a webhook is asked what its cluster reports.
+#[derive(Debug, PartialEq)]
+pub struct Interpreted {
+    /// As of [`item`]. Of what nobody has said yet it says what it said before.
+    pub item: AggregatedStatusItem,
+    /// What has no answer, or none yet.
+    pub troubles: Vec<(Operation, InterpretError)>,
+}
+
+/// The same as [`item`] of kinds of which a webhook is asked: the status is what `interpreter` says of the object as its cluster has it, and
+/// so is the health where `reads_health`; else it is what the site said. `before`: what was said of this cluster the last time.
+pub fn interpreted(
+    binding: &ResourceBinding,
+    work: &Work,
+    before: Option<&AggregatedStatusItem>,
+    (interpreter, reads_health): (&dyn Interpreter, bool),
+) -> Option<Interpreted> {
+    let mut item = told(work)?;
+    let (last_status, last_health) =
+        before.map(|item| (item.status.clone(), item.health)).unwrap_or_default();
+    let mut troubles = Vec::new();
+    let reported = work.status.manifest_statuses.first().and_then(|status| status.status.as_ref());
+    if let (Some(manifest), Some(reported)) = (work.spec.workload.manifests.first(), reported) {
+        let object = observed::object(manifest, reported);
+        // A site that was not told yet to report all of it does so soon.
+        item.status = match object.as_ref().map(|object| interpreter.reflect_status(object)) {
+            Some(Ok(status)) => status,
+            Some(Err(InterpretError::NoHook { .. })) => None,
+            Some(Err(error)) => {
+                troubles.push((Operation::InterpretStatus, error));
+                last_status
+            }
+            None => last_status,
+        };
+        if item.applied && reads_health {
+            item.health = Some(match object.map(|object| interpreter.health(&object)) {
+                Some(Ok(true) | Err(InterpretError::NoHook { .. })) => Health::Healthy,
+                Some(Ok(false)) => Health::Unhealthy,
+                Some(Err(error)) => {
+                    let waits = matches!(error, InterpretError::Unanswered(_));
+                    troubles.push((Operation::InterpretHealth, error));
+                    last_health.filter(|_| waits).unwrap_or(Health::Unknown)
+                }
+                None => last_health.unwrap_or(Health::Unknown),
+            });
+        }
+    }
+    Some(Interpreted { item: without_unreadable(binding, item), troubles })
 }
 
 fn told(work: &Work) -> Option<AggregatedStatusItem> {
@@ -40,7 +91,7 @@ fn told(work: &Work) -> Option<AggregatedStatusItem> {
     };
     Some(AggregatedStatusItem {
         cluster_name: cluster.to_owned(),
-        status: reported.and_then(|status| status.status.clone()),
+        status: reported.and_then(|status| status.status.clone()).map(observed::unmarked),
         applied: is_applied,
         applied_message: message,
         health: Some(health),

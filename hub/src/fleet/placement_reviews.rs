@@ -67,6 +67,7 @@ impl PlacementReviews {
         answer.map_err(|error| match error {
             Error::Other(words) => Status::bad_request(words),
             Error::Api(error) => Status::unavailable(error.to_string()),
+            Error::Later { words, .. } => Status::unavailable(words),
         })
     }
 

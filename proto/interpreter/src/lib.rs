@@ -15,6 +15,7 @@ mod native;
 pub mod node_room;
 pub mod nodes_and_pods;
 pub mod pod_request;
+pub mod question;
 pub mod reflect;
 pub mod replicas;
 pub mod retain;
@@ -26,6 +27,7 @@ pub mod trust;
 pub mod usage;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use karmada_api::binding::{AggregatedStatusItem, Component, Health, ReplicaRequirements};
@@ -36,6 +38,7 @@ pub use karmada_api::manifest::{prune, record_managed};
 
 pub use crate::dependencies::DependentObject;
 pub use crate::native::Native;
+pub use crate::question::Question;
 pub use crate::thirdparty::ThirdParty;
 
 /// What can be asked of an interpreter.
@@ -103,10 +106,22 @@ pub enum InterpretError {
     /// The object is not what its kind promises.
     #[error("{0}")]
     Object(String),
+    /// Somebody outside has to be asked first: whoever can does so, and comes again.
+    #[error("webhook {:?} has not answered yet", .0.whom)]
+    Unanswered(Arc<Question>),
+    /// Who was asked outside did not answer, or nothing that can be used.
+    #[error("{why}")]
+    Outside {
+        /// What went wrong, and with whom.
+        why: String,
+        /// After how long it may be asked again.
+        again: Duration,
+    },
 }
 
 impl InterpretError {
-    fn no_hook(operation: Operation, object: &Value) -> Self {
+    /// Nobody knows how to do `operation` for the kind of `object`.
+    pub fn no_hook(operation: Operation, object: &Value) -> Self {
         Self::NoHook {
             operation: operation.name(),
             api_version: object::api_version(object).to_owned(),
@@ -188,12 +203,12 @@ pub trait Interpreter: Send + Sync {
 }
 
 /// The health to report for a member object: a kind without a hook counts as healthy, an object that
-/// cannot be read as unknown.
+/// cannot be read, or of which nobody has said it yet, as unknown.
 pub fn health_of(interpreter: &dyn Interpreter, object: &Value) -> Health {
     match interpreter.health(object) {
         Ok(true) | Err(InterpretError::NoHook { .. }) => Health::Healthy,
         Ok(false) => Health::Unhealthy,
-        Err(InterpretError::Object(_)) => Health::Unknown,
+        Err(_) => Health::Unknown,
     }
 }
 

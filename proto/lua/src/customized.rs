@@ -1,6 +1,6 @@
 //! An interpreter as its customizations are now: they change while it is asked.
 //!
-//! In: all customizations there are, each time that some change. Out: for who asks, answers of the present ones; a number that grows with each
+//! In: all customizations there are, each time that some change, and what is known without them. Out: for who asks, answers of the present ones; a number that grows with each
 //! change, for who remembers answers. What asked before a change has the answer of before.
 
 use std::sync::Arc;
@@ -15,33 +15,55 @@ use crate::{Clock, Customization, Scripts};
 
 /// Customizations in front of what is known without them.
 pub struct Customized {
-    now: RwLock<(u64, Arc<Chain>)>,
-    known: Arc<dyn Interpreter>,
+    now: RwLock<Now>,
     clock: Clock,
+}
+
+/// Who answers now.
+struct Now {
+    version: u64,
+    scripts: Arc<Scripts>,
+    known: Arc<dyn Interpreter>,
+    chain: Arc<Chain>,
+}
+
+impl Now {
+    fn next(&mut self, scripts: Arc<Scripts>, known: Arc<dyn Interpreter>) {
+        let chain = Arc::new(Chain::new(vec![scripts.clone(), known.clone()]));
+        *self = Now { version: self.version + 1, scripts, known, chain };
+    }
 }
 
 impl Customized {
     /// None yet, in front of `known`.
     pub fn new(known: Arc<dyn Interpreter>, clock: Clock) -> Self {
         let chain = Arc::new(Chain::new(vec![known.clone()]));
-        Customized { now: RwLock::new((0, chain)), known, clock }
+        let scripts = Arc::new(Scripts::new(Vec::new(), clock.clone()));
+        Customized { now: RwLock::new(Now { version: 0, scripts, known, chain }), clock }
     }
 
     /// These are all that there are from now on.
     pub fn replace(&self, all: Vec<Customization>) {
         let scripts = Arc::new(Scripts::new(all, self.clock.clone()));
-        let chain = Arc::new(Chain::new(vec![scripts, self.known.clone()]));
         let mut now = self.now.write();
-        *now = (now.0 + 1, chain);
+        let known = now.known.clone();
+        now.next(scripts, known);
+    }
+
+    /// This is known without customizations from now on.
+    pub fn know(&self, known: Arc<dyn Interpreter>) {
+        let mut now = self.now.write();
+        let scripts = now.scripts.clone();
+        now.next(scripts, known);
     }
 
     /// How many changes there were.
     pub fn version(&self) -> u64 {
-        self.now.read().0
+        self.now.read().version
     }
 
     fn chain(&self) -> Arc<Chain> {
-        self.now.read().1.clone()
+        self.now.read().chain.clone()
     }
 }
 

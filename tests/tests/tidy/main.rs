@@ -84,6 +84,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-controller-runtime", &["karmada-api"]),
     ("karmada-kube-controller-manager", &["karmada-api", "karmada-controller-runtime", "karmada-schema"]),
     (
+        "karmada-resource-interpreter",
+        &["karmada-api", "karmada-controller-runtime", "karmada-core", "karmada-interpreter", "karmada-lua"],
+    ),
+    (
         "karmada-controllers",
         &[
             "karmada-api",
@@ -91,6 +95,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-core",
             "karmada-interpreter",
             "karmada-lua",
+            "karmada-resource-interpreter",
             "karmada-schema",
         ],
     ),
@@ -140,6 +145,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-lua",
             "karmada-proto",
             "karmada-registry",
+            "karmada-resource-interpreter",
             "karmada-schema",
             "karmada-store",
             "karmada-tunnel",

@@ -1,9 +1,10 @@
 //! The detector as a shell: conflicts, ends between two writes, restarts.
 
+use karmada_api::binding::ObjectReference;
+use karmada_resource_interpreter::customizations;
 use serde_json::json;
 
 use super::*;
-use crate::customizations;
 use crate::port::Api;
 use crate::rig::{self, BINDING_API, POLICY_API, Rig, bears_trouble, key};
 
@@ -112,8 +113,9 @@ async fn a_customization_takes_effect_as_it_comes_changes_and_goes() {
     let woken: Arc<std::sync::atomic::AtomicUsize> = Arc::default();
     let (heard, bindings) = (woken.clone(), rig.shared.bindings.clone());
     rig.shared.customizations.listen(move |transition| {
+        let of_kind = |template: &ObjectReference| transition.states().any(|one| one.kind == template.kind);
         let count =
-            if customizations::concerns(transition) { bindings.to_interpret(transition).len() } else { 0 };
+            if customizations::concerns(transition) { bindings.to_interpret(of_kind).len() } else { 0 };
         heard.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
     });
     let replicas = async |rig: &Rig| {

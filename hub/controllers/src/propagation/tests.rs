@@ -5,6 +5,7 @@ mod evictions;
 mod exports;
 mod presets;
 mod running;
+mod webhooks;
 
 use std::collections::BTreeMap;
 

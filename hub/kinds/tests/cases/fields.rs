@@ -53,6 +53,9 @@ const SERVICE: &[&str] = &["MultiClusterService"];
 const IMPORT: &[&str] = &["ServiceImport"];
 const DERIVED_SERVICE: &str = "hub/core/src/service_import.rs";
 const CUSTOMIZATION: &[&str] = &["ResourceInterpreterCustomization"];
+const WEBHOOKS: &[&str] = &["ResourceInterpreterWebhookConfiguration"];
+const WEBHOOK: &str = "hub/core/src/interpreter_webhook/configuration.rs";
+const CALLS: &str = "hub/registry/src/webhook.rs";
 const CRON: &str = "hub/core/src/cron_federated_hpa.rs";
 const CRON_HPA: &[&str] = &["CronFederatedHPA"];
 const HPA: &[&str] = &["FederatedHPA"];
@@ -344,6 +347,25 @@ const ACTED_ON: &[Acted] = &[
     (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.conditionStatus", REMEDY, "condition_status"),
     (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.conditionType", REMEDY, "condition_type"),
     (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.operator", REMEDY, "operator"),
+    (WEBHOOKS, "webhooks[].clientConfig.caBundle", "hub/src/fleet/interpreter_webhook_calls.rs", "caBundle"),
+    (WEBHOOKS, "webhooks[].clientConfig.service.name", CALLS, "\"name\""),
+    (WEBHOOKS, "webhooks[].clientConfig.service.namespace", CALLS, "\"namespace\""),
+    (WEBHOOKS, "webhooks[].clientConfig.service.path", CALLS, "\"path\""),
+    (WEBHOOKS, "webhooks[].clientConfig.service.port", CALLS, "\"port\""),
+    (WEBHOOKS, "webhooks[].clientConfig.url", CALLS, "\"url\""),
+    // One version is known, and a webhook that does not speak it is refused.
+    (
+        WEBHOOKS,
+        "webhooks[].interpreterContextVersions[]",
+        "hub/kinds/src/validation/interpreter_webhooks.rs",
+        "interpreterContextVersions",
+    ),
+    (WEBHOOKS, "webhooks[].name", WEBHOOK, "\"name\""),
+    (WEBHOOKS, "webhooks[].rules[].apiGroups[]", WEBHOOK, "apiGroups"),
+    (WEBHOOKS, "webhooks[].rules[].apiVersions[]", WEBHOOK, "apiVersions"),
+    (WEBHOOKS, "webhooks[].rules[].kinds[]", WEBHOOK, "\"kinds\""),
+    (WEBHOOKS, "webhooks[].rules[].operations[]", WEBHOOK, "\"operations\""),
+    (WEBHOOKS, "webhooks[].timeoutSeconds", WEBHOOK, "timeoutSeconds"),
     (CUSTOMIZATION, "spec.target.apiVersion", SCRIPTS, "apiVersion"),
     (CUSTOMIZATION, "spec.target.kind", SCRIPTS, "kind"),
     (CUSTOMIZATION, "spec.customizations.retention.luaScript", SCRIPTS, "retention"),

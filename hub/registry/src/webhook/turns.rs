@@ -1,8 +1,8 @@
 //! Whose turn it is to call out: no webhook that hangs keeps the calls of others waiting.
 //!
 //! In: what a call is for, and where it goes. Out: a [`Turn`] to hold while it is under way, or why there is none. Each webhook has its
-//! own places and its own short queue; conversions and admission share none. A conversion webhook that let several calls in a row
-//! run out of time is not called for a while.
+//! own places and its own short queue; what calls are for shares none. A webhook that let several calls in a row run out of time is not called for
+//! a while, but one of admission.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ const ALL: usize = 512;
 
 static ADMISSIONS: Semaphore = Semaphore::const_new(ALL);
 static CONVERSIONS: Semaphore = Semaphore::const_new(ALL);
+static INTERPRETATIONS: Semaphore = Semaphore::const_new(ALL);
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,8 @@ pub enum Purpose<'a> {
     Admission,
     /// Objects of this kind (`PLURAL.GROUP`) are shown or stored in another version.
     Conversion(&'a str),
+    /// What an object says is asked of who knows its kind.
+    Interpretation,
 }
 
 impl Purpose<'_> {
@@ -38,6 +41,7 @@ impl Purpose<'_> {
         match self {
             Purpose::Admission => &ADMISSIONS,
             Purpose::Conversion(_) => &CONVERSIONS,
+            Purpose::Interpretation => &INTERPRETATIONS,
         }
     }
 }
@@ -58,6 +62,7 @@ fn line(purpose: Purpose<'_>, url: &str) -> Arc<WebhookQueue> {
     let name = match purpose {
         Purpose::Admission => format!("admission {url}"),
         Purpose::Conversion(kind) => format!("conversion {kind} {url}"),
+        Purpose::Interpretation => format!("interpretation {url}"),
     };
     let mut lines = LINES.lock();
     if let Some(line) = lines.get(&name) {
@@ -68,7 +73,7 @@ fn line(purpose: Purpose<'_>, url: &str) -> Arc<WebhookQueue> {
         |line: &WebhookQueue| line.circuit.as_ref().is_some_and(|circuit| circuit.lock().remembers(now));
     lines.retain(|_, line| Arc::strong_count(line) > 1 || remembers(line));
     let (admitted, places) = (Semaphore::new(PLACES + WAITING), Semaphore::new(PLACES));
-    let circuit = matches!(purpose, Purpose::Conversion(_)).then(Mutex::default);
+    let circuit = (!matches!(purpose, Purpose::Admission)).then(Mutex::default);
     let line = Arc::new(WebhookQueue { admitted, places, circuit });
     lines.insert(name, line.clone());
     line

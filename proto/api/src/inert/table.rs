@@ -27,6 +27,8 @@ pub(super) const SERVICES: &[&str] = &["MultiClusterService"];
 pub(super) const CONFIG: &str = "config.karmada.io";
 pub(super) const CUSTOMIZATIONS: &[&str] = &["ResourceInterpreterCustomization"];
 
+pub(super) const WEBHOOKS: &[&str] = &["ResourceInterpreterWebhookConfiguration"];
+
 const DEPENDENCIES: &str = "what is in a namespace follows nothing that is in none: let a policy select it";
 const PARTS: &str = "the parts of a workload are not placed or counted apart yet";
 const NODES: &str = "a cluster's room is counted by what a replica requests; its agent is asked which nodes may run it where the hub runs with \
@@ -51,6 +53,11 @@ fn balances(value: &Value) -> bool {
 
 fn headless(value: &Value) -> bool {
     value == "Headless"
+}
+
+fn retains(value: &Value) -> bool {
+    let mut operations = value.as_array().into_iter().flatten();
+    operations.any(|operation| operation == "Retain" || operation == "*")
 }
 
 fn push(value: &Value) -> bool {
@@ -94,10 +101,12 @@ pub const ROWS: &[Row] = &[
         push,
         "nothing is sent to a cluster without an agent: register one with karmadactl",
     ),
-    kind(
+    field(
         CONFIG,
-        &["ResourceInterpreterWebhookConfiguration"],
-        "resources are read as without it: no webhook is asked yet",
+        WEBHOOKS,
+        "webhooks[].rules[].operations",
+        retains,
+        "of Retain no webhook is asked, as agents reach none: a ResourceInterpreterCustomization says what a member keeps (spec.customizations.retention)",
     ),
     field(CONFIG, CUSTOMIZATIONS, "spec.customizations.componentResource.luaScript", said, PARTS),
     kind(

@@ -53,4 +53,10 @@ pub(super) const KINDS: &[(&str, &str, &str, bool)] = &[
         "resourceinterpretercustomizations",
         false,
     ),
+    (
+        "config.karmada.io/v1alpha1",
+        "ResourceInterpreterWebhookConfiguration",
+        "resourceinterpreterwebhookconfigurations",
+        false,
+    ),
 ];
