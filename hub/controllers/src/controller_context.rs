@@ -35,6 +35,7 @@ use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
 use crate::port::{Api, ApiError, Change, Key, Object, Propagation, Resource};
+use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error, Source};
 use crate::safe_deletes::SafeDeletes;
 use crate::typed::Typed;
@@ -102,6 +103,8 @@ pub struct ControllerContext {
     pub remedies: Arc<Typed<Remedy>>,
     /// What changes of placement take from sites, and the LinkPolicies that bound it.
     pub safe_deletes: Arc<SafeDeletes>,
+    /// The ResidencyRules, and whom they keep out.
+    pub residency: Arc<ResidencyRules>,
     /// Names of namespaces that templates are in.
     pub namespaces: Arc<Names>,
     /// How the controllers' work fares.
@@ -149,6 +152,7 @@ impl ControllerContext {
             cluster_roles: Arc::new(Typed::compacted(unified_auth::keep_proxies)),
             cluster_role_bindings: Arc::new(Typed::compacted(unified_auth::keep_subjects)),
             remedies: Arc::default(),
+            residency: ResidencyRules::new(),
             namespaces: Arc::default(),
             metrics: Arc::default(),
             gates,
@@ -190,6 +194,8 @@ impl ControllerContext {
         feed(kinds::quotas(api)?, Box::new(move |change| quotas.observe(change)));
         feed(kinds::clusters(api)?, Box::new(move |change| clusters.observe(change)));
         feed(kinds::namespaces(api)?, Box::new(move |change| names.observe(change)));
+        let rules = self.residency.rules.clone();
+        feed(kinds::residency_rules(api)?, Box::new(move |change| rules.observe(change)));
         let (taints, remedies) = (self.taint_policies.clone(), self.remedies.clone());
         feed(kinds::taint_policies(api)?, Box::new(move |change| taints.observe(change)));
         feed(kinds::remedies(api)?, Box::new(move |change| remedies.observe(change)));

@@ -41,6 +41,8 @@ pub mod pod_metrics;
 pub mod policy;
 pub mod propagation;
 pub mod remedy;
+mod residency;
+pub mod residency_rule_status;
 #[cfg(test)]
 mod rig;
 mod safe_deletes;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
+use karmada_api::residency_rule::ResidencyRule;
 use karmada_api::strings::labels;
 use karmada_api::{names, object};
 use karmada_core::detector::Takeover;
@@ -30,6 +31,8 @@ pub struct AsIf {
     pub policies: Vec<PropagationPolicy>,
     /// OverridePolicies and ClusterOverridePolicies (without a namespace).
     pub overrides: Vec<OverridePolicy>,
+    /// ResidencyRules.
+    pub rules: Vec<ResidencyRule>,
 }
 
 /// Reviews a template.
@@ -76,6 +79,7 @@ pub async fn review(
             Takeover::Never
         },
         injects_state: gate(Gate::StatefulFailoverInjection),
+        residency: shared.residency.as_if(&as_if.rules).covering_object(template),
     };
     let key = Key { namespace: namespace.into(), name: name.into() };
     let neighbours = |binding: &ResourceBinding| match gate(Gate::WorkloadAffinity) {

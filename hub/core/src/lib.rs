@@ -23,6 +23,7 @@
 //! exported Services    ── service_export ▶ questions to who has them, EndpointSlices on the hub; service_import ▶ Services for who imports them
 //! the hub's RBAC       ── unified_auth ▶ who may be impersonated in a cluster
 //! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
+//! rules + an object    ── residency ─▶ in which clusters it may be
 //! ```
 
 pub mod belonging;
@@ -49,6 +50,7 @@ pub mod quota;
 pub mod rebalancer;
 pub mod registration;
 pub mod remedy;
+pub mod residency;
 pub mod safe_deletes;
 pub mod scheduler;
 pub mod service_export;

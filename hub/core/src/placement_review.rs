@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::binding::{self, ClusterWork};
 use crate::detector::{self, BindingChange, Reading, Takeover};
+use crate::residency::Residency;
 use crate::scheduler::{self, Decision, Outcome};
 use crate::skip::SkipRules;
 use crate::targets::target_clusters;
@@ -48,6 +49,8 @@ pub struct Input<'a, P, C, O> {
     pub takeover: Takeover,
     /// Whether status that a workload took along becomes labels where it comes to.
     pub injects_state: bool,
+    /// The ResidencyRules that cover the template.
+    pub residency: Residency,
 }
 
 /// What is to be different from how it is, as `PlacementReview.spec.whatIf` says it.
@@ -165,6 +168,7 @@ where
         neighbours,
         taken,
         exact,
+        residency: input.residency.clone(),
     };
     let decision = scheduler::preview(&asked);
     let message = why_not_placed(&decision.outcome);
@@ -177,6 +181,7 @@ where
         overrides: input.overrides,
         interpreter: input.reading.interpreter,
         injects_state: input.injects_state,
+        residency: &input.residency,
     };
     let works = bounded(binding::works(&rendered));
     let left_out = target_clusters(&placed).len().saturating_sub(works.len());

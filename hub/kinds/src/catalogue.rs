@@ -82,13 +82,14 @@ mod tests {
     use super::{Resource, resources};
 
     /// Karmada's kinds that something acts on. Of each other one, whoever writes it is told that nothing does.
-    const ACTING: [&str; 19] = [
+    const ACTING: [&str; 20] = [
         "Cluster",
         "ClusterTaintPolicy",
         "CronFederatedHPA",
         "FederatedHPA",
         "FederatedResourceQuota",
         "LinkPolicy",
+        "ResidencyRule",
         "MultiClusterService",
         "Remedy",
         "ServiceExport",

@@ -223,6 +223,13 @@ pub mod conditions {
     /// Condition status: unknown.
     pub const UNKNOWN: &str = "Unknown";
 
+    /// ResidencyRule: nothing that it covers is in a cluster that it does not allow; this product's own.
+    pub const COMPLIANT: &str = "Compliant";
+    /// Reason of Compliant=True.
+    pub const NO_VIOLATIONS: &str = "NoViolations";
+    /// Reason of Compliant=False, and of the answer to a write that would make it so.
+    pub const RESIDENCY_VIOLATED: &str = "ResidencyViolated";
+
     /// Cluster: accepts workloads.
     pub const READY: &str = "Ready";
     /// Reason of Ready=True.
@@ -328,6 +335,8 @@ pub mod conditions {
 pub mod events {
     /// On a Cluster: deletes wait for a person's word.
     pub const DELETES_HELD: &str = "DeletesHeld";
+    /// On a template and its binding: a ResidencyRule keeps it out of a cluster. On a ResidencyRule: something that it covers is in one.
+    pub const RESIDENCY_VIOLATED: &str = "ResidencyViolated";
     /// A policy claimed the template.
     pub const APPLY_POLICY_SUCCEED: &str = "ApplyPolicySucceed";
     /// A policy could not be applied, or none matches.

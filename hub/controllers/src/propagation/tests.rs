@@ -4,6 +4,7 @@ mod dependencies;
 mod evictions;
 mod exports;
 mod presets;
+mod residency;
 mod running;
 
 use std::collections::BTreeMap;

@@ -84,7 +84,8 @@ impl<'a> Seen<'a> {
         let spec = &binding.spec;
         let already = facts.placed.contains(cluster.name());
         let serves = filter::api(already, || facts.serves(cluster));
-        let others = filter::eviction(cluster.name(), spec)
+        let others = filter::residency(cluster, &input.residency)
+            .and_then(|()| filter::eviction(cluster.name(), spec))
             .and_then(|()| filter::spread_property(cluster, placement))
             .and_then(|()| filter::taints(&cluster.spec.taints, &placement.cluster_tolerations, already))
             .and_then(|()| neighbours.together(cluster.name(), already))

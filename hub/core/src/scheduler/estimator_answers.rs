@@ -105,6 +105,7 @@ mod tests {
             neighbours: AllowedClusters::default(),
             taken: Default::default(),
             exact: Exact::new(),
+            residency: Default::default(),
         };
         asked(&input).into_iter().map(str::to_owned).collect()
     }

@@ -9,12 +9,17 @@ use karmada_api::policy::{ClusterAffinity, ClusterAffinityTerm, Placement};
 use karmada_api::selector::{affinity_matches, tolerates};
 use karmada_api::strings::taints;
 
+use crate::residency::Residency;
+
 /// Why a cluster may not have it. The texts reach the user, counted, in the condition Scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Unfit {
     /// It does not serve the kind.
     #[error("cluster(s) did not have the API resource")]
     Api,
+    /// A ResidencyRule does not allow it there; this product's own.
+    #[error("cluster(s) did not match residency rule {0}")]
+    Residency(String),
     /// A taint keeps it away.
     #[error("cluster(s) had untolerated taint {{{0}}}")]
     Taint(String),
@@ -41,6 +46,14 @@ pub enum Unfit {
 /// [`Unfit::Api`] where it does not.
 pub fn api(already_target: bool, serves: impl FnOnce() -> bool) -> Result<(), Unfit> {
     if already_target || serves() { Ok(()) } else { Err(Unfit::Api) }
+}
+
+/// Whether no ResidencyRule keeps it away. What stands there already is kept away as well: the rule came later, or the cluster changed.
+///
+/// # Errors
+/// [`Unfit::Residency`] with the first rule that does.
+pub fn residency(cluster: &Cluster, residency: &Residency) -> Result<(), Unfit> {
+    residency.admits(cluster).map_err(|rule| Unfit::Residency(rule.to_owned()))
 }
 
 /// Whether no taint keeps it away. What stands there already stays: evicting is another matter.

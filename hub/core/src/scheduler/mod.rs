@@ -34,6 +34,7 @@ use self::estimator_answers::Exact;
 use self::filter::Unfit;
 use self::trigger::Trigger;
 use self::workload_affinity::AllowedClusters;
+use crate::residency::Residency;
 use crate::{condition, seconds, set_condition};
 
 /// What the scheduler looks at.
@@ -50,6 +51,8 @@ pub struct Input<'a, C> {
     pub taken: Taken,
     /// What agents said of the room for it.
     pub exact: Exact,
+    /// The ResidencyRules that cover its template.
+    pub residency: Residency,
 }
 
 /// Why a binding was not scheduled.

@@ -28,6 +28,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
+        residency: Default::default(),
     })
 }
 
