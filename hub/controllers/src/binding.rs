@@ -268,7 +268,9 @@ impl Binding {
         let work = match &wanted.work {
             Ok(work) => work,
             Err(WorkError::NoCluster(_) | WorkError::Leaving(_)) => return Ok(Written::No),
-            Err(error @ WorkError::Residency(_)) => return Ok(self.withheld(template, wanted, &error.to_string())),
+            Err(error @ WorkError::Residency(_)) => {
+                return Ok(self.withheld(template, wanted, &error.to_string()));
+            }
             Err(error) => {
                 let reason = match error {
                     WorkError::Override(_) => events::APPLY_OVERRIDE_POLICY_FAILED,

@@ -3,7 +3,7 @@
 //! In: the port, and the watches of the hub. Out: indexes of bindings, Works and claims, and policies, overrides and clusters as typed objects; each
 //! object is read when it changes, by nobody twice.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use karmada_api::binding::{ObjectReference, ResourceBinding};
@@ -16,6 +16,7 @@ use karmada_api::remedy::Remedy;
 use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_api::work::Work;
 use karmada_core::binding;
+use karmada_core::cluster_expressions::{ClusterExpressions, ExpressionCompiler, Said};
 use karmada_core::detector::{Parts, Reading};
 use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::unified_auth;
@@ -23,6 +24,7 @@ use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;
 use karmada_lua::Customization;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::bindings_index::BindingsIndex;
 use crate::claims_index::ClaimsIndex;
@@ -111,6 +113,7 @@ pub struct ControllerContext {
     pub metrics: Arc<Metrics>,
     /// Which capabilities are on.
     pub gates: FeatureGates,
+    compiler: OnceLock<Arc<dyn ExpressionCompiler>>,
     hearings: Mutex<Vec<Hearing>>,
 }
 
@@ -156,6 +159,7 @@ impl ControllerContext {
             namespaces: Arc::default(),
             metrics: Arc::default(),
             gates,
+            compiler: OnceLock::new(),
             hearings: Mutex::default(),
         })
     }
@@ -228,6 +232,42 @@ impl ControllerContext {
             };
             meant.into_iter().filter_map(|(key, template)| wake(key, template)).collect()
         })
+    }
+
+    /// Has policies' expressions evaluated by `compiler`, for good.
+    pub fn evaluate_by(&self, compiler: Arc<dyn ExpressionCompiler>) {
+        // A second one would be the same.
+        let _ = self.compiler.set(compiler);
+    }
+
+    /// Who evaluates the expressions of a binding for one decision; nobody, where it has none.
+    ///
+    /// # Errors
+    /// Its template decides, and cannot be read now.
+    pub async fn expressions(
+        &self,
+        of: &ResourceBinding,
+    ) -> Result<Option<Box<dyn ClusterExpressions>>, Error> {
+        let said = Said::of(&of.metadata);
+        let Some(compiler) = self.compiler.get().filter(|_| !said.is_none()) else { return Ok(None) };
+        let template = &of.spec.resource;
+        let kind = self.api.resource_of(&template.api_version, &template.kind);
+        let found: Option<Value> = match kind.filter(|_| compiler.look_at_object(&said)) {
+            Some(kind) => fetch::get(&*self.api, &kind, &template.namespace, &template.name).await?,
+            None => None,
+        };
+        Ok(Some(compiler.evaluator(&said, found.as_ref())))
+    }
+
+    /// The same for a template that is given.
+    pub fn expressions_over(
+        &self,
+        of: &ResourceBinding,
+        template: &Value,
+    ) -> Option<Box<dyn ClusterExpressions>> {
+        let said = Said::of(&of.metadata);
+        let compiler = self.compiler.get().filter(|_| !said.is_none())?;
+        Some(compiler.evaluator(&said, Some(template)))
     }
 
     /// How templates are read, as the gates have it.

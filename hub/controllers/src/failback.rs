@@ -105,6 +105,7 @@ impl Failback {
             true => self.shared.bindings.neighbours(key, &binding.spec),
             false => AllowedClusters::default(),
         };
+        let expressions = self.shared.expressions(binding).await?;
         let mut input = Input {
             binding: &asking,
             clusters,
@@ -113,6 +114,7 @@ impl Failback {
             taken: Taken::new(),
             exact: Exact::new(),
             residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
+            expressions: expressions.as_deref(),
         };
         // Once it is written there, what it was given counts as room: the scheduler would not find out that there is none.
         input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;

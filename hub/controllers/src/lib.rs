@@ -41,8 +41,7 @@ pub mod pod_metrics;
 pub mod policy;
 pub mod propagation;
 pub mod remedy;
-mod residency;
-pub mod residency_rule_status;
+pub mod residency;
 #[cfg(test)]
 mod rig;
 mod safe_deletes;

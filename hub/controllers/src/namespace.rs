@@ -107,7 +107,8 @@ fn by_residency(shared: &ControllerContext) -> [Source<Errand>; 2] {
         if rules.is_empty() || labels(&transition.before) == labels(&transition.now) {
             return Vec::new();
         }
-        let meant = names.all().into_iter().filter(|name| rules.iter().any(|rule| may_mean(rule, &reference(name))));
+        let meant =
+            names.all().into_iter().filter(|name| rules.iter().any(|rule| may_mean(rule, &reference(name))));
         let to = |namespace| Errand { namespace, cluster: Some(transition.key.name.clone()) };
         meant.map(to).collect()
     });

@@ -86,7 +86,9 @@ pub async fn review(
         true => shared.bindings.neighbours(&key, &binding.spec),
         false => AllowedClusters::default(),
     };
-    Ok(placement_review::review(&input, what_if, |binding| (neighbours(binding), Taken::new())))
+    Ok(placement_review::review(&input, what_if, |binding| {
+        (neighbours(binding), Taken::new(), shared.expressions_over(binding, template))
+    }))
 }
 
 /// A given policy with the permanent id of the one that it stands for: what that one claimed stays claimed when it is changed.

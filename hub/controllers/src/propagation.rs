@@ -45,7 +45,6 @@ use crate::policy::Policy;
 use crate::port::{Key, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
 use crate::remedy::Remedies;
-use crate::residency_rule_status::{self, ResidencyRuleStatusController};
 use crate::runner::{self, Controller, Error, Source};
 use crate::scheduler::Scheduler;
 use crate::service_export::ServiceExports;
@@ -133,9 +132,6 @@ pub async fn loops(
     let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
     loops.named(Name::Namespace, namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
     loops.quotas(shared);
-    let residency = ResidencyRuleStatusController::new(shared.clone());
-    let wakes = residency.wakes(residency_rule_status::SETTLES);
-    loops.add(residency, Arc::<Queue<_>>::default(), wakes);
     loops.services(shared);
     loops.replicas(shared, agents.metrics);
     if let (Some(descheduling), Some(estimator)) = (options.descheduling, agents.estimator) {

@@ -96,7 +96,9 @@ impl Scheduler {
         sources.push(self.shared.residency.wakes(move |transition| {
             let mut keys: BTreeSet<Key> = scheduler.unplaced.lock().clone();
             if let (Some(gone), None) = (&transition.before, &transition.now) {
-                keys.extend(scheduler.shared.bindings.placing(|template| residency::may_mean(gone, template)));
+                keys.extend(
+                    scheduler.shared.bindings.placing(|template| residency::may_mean(gone, template)),
+                );
             }
             keys.into_iter().collect()
         }));
@@ -236,7 +238,8 @@ impl Controller for Scheduler {
             self.reservations.remove(key);
             return Ok(Action::Done);
         };
-        let clusters = self.shared.clusters.all("");
+        let (clusters, expressions) =
+            (self.shared.clusters.all(""), self.shared.expressions(&binding).await?);
         let mut input = Input {
             binding: &binding,
             clusters: &clusters,
@@ -245,6 +248,7 @@ impl Controller for Scheduler {
             taken: self.reservations.taken(),
             exact: Exact::new(),
             residency: self.shared.residency.of(api, &binding.spec.resource).await?,
+            expressions: expressions.as_deref(),
         };
         if self.estimator.is_some() {
             input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;

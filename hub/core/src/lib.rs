@@ -29,6 +29,7 @@
 pub mod belonging;
 pub mod binding;
 pub mod cluster;
+pub mod cluster_expressions;
 pub mod controllers_list;
 pub mod cron_federated_hpa;
 pub mod dependencies;

@@ -19,8 +19,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::binding::{self, ClusterWork};
+use crate::cluster_expressions::ClusterExpressions;
 use crate::detector::{self, BindingChange, Reading, Takeover};
 use crate::residency::Residency;
+use crate::scheduler::assumptions::Taken;
+use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{self, Decision, Outcome};
 use crate::skip::SkipRules;
 use crate::targets::target_clusters;
@@ -126,14 +129,14 @@ impl WhatIf {
     }
 }
 
-/// Reviews a template. `rest` completes what the scheduler looks at beside the binding and the clusters: where neighbours are, and what room is
-/// taken.
+/// What the scheduler looks at beside the binding and the clusters: where neighbours are, what room is taken, who evaluates its expressions.
+pub type Beside = (AllowedClusters, Taken, Option<Box<dyn ClusterExpressions>>);
+
+/// Reviews a template. `rest` completes what the scheduler looks at.
 pub fn review<P, C, O>(
     input: &Input<'_, P, C, O>,
     what_if: &WhatIf,
-    rest: impl FnOnce(
-        &ResourceBinding,
-    ) -> (scheduler::workload_affinity::AllowedClusters, scheduler::assumptions::Taken),
+    rest: impl FnOnce(&ResourceBinding) -> Beside,
 ) -> Review
 where
     P: Borrow<PropagationPolicy>,
@@ -159,7 +162,7 @@ where
         Err(message) => return Review::stops(by, message),
     };
     let clusters = what_if.apply(input.clusters);
-    let (neighbours, taken) = rest(&binding);
+    let (neighbours, taken, expressions) = rest(&binding);
     let exact = what_if.full_clusters.iter().map(|name| (name.clone(), 0)).collect();
     let asked = scheduler::Input {
         binding: &binding,
@@ -169,6 +172,7 @@ where
         taken,
         exact,
         residency: input.residency.clone(),
+        expressions: expressions.as_deref(),
     };
     let decision = scheduler::preview(&asked);
     let message = why_not_placed(&decision.outcome);

@@ -89,7 +89,9 @@ impl ResidencyGuard {
         if shard.is_empty() && unreadable.is_none() {
             return Ok(());
         }
-        let Some(cluster) = names::cluster_of_execution_namespace(&request.key.namespace) else { return Ok(()) };
+        let Some(cluster) = names::cluster_of_execution_namespace(&request.key.namespace) else {
+            return Ok(());
+        };
         let rules = match unreadable.map_or_else(|| self.rules(&shard), Err) {
             Ok(rules) => rules,
             Err(_) if is_unchanged(request) => return Ok(()),

@@ -140,6 +140,13 @@ pub mod annotations {
     /// On a PropagationPolicy or ClusterPropagationPolicy: how long an earlier group of its clusters must have been well before workloads return to
     /// it from a later one, such as `10m`; without it they stay.
     pub const FAILBACK_AFTER: &str = "edge.karmada.io/failback-after";
+    /// On a PropagationPolicy or ClusterPropagationPolicy, and on its bindings: a CEL expression over `cluster` and `object` that holds for clusters that
+    /// may be chosen.
+    pub const CLUSTER_FILTER: &str = "edge.karmada.io/cluster-filter";
+    /// The same, for an expression that yields how good a cluster is, from 0 to 100.
+    pub const CLUSTER_SCORE: &str = "edge.karmada.io/cluster-score";
+    /// On a binding: by which expressions it was scheduled last, as JSON.
+    pub const APPLIED_EXPRESSIONS: &str = "edge.karmada.io/applied-cluster-expressions";
     /// On a binding that returned to an earlier group: the group and the clusters that it returned from, as JSON.
     pub const FAILBACK_FROM: &str = "edge.karmada.io/failback-from";
     /// On a binding that could not return: when that was given up, RFC 3339.

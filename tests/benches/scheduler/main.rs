@@ -41,6 +41,7 @@ fn targets(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> Vec<TargetCl
         taken: Taken::new(),
         exact: Default::default(),
         residency: Default::default(),
+        expressions: None,
     };
     match schedule(&input).outcome {
         Outcome::Scheduled(targets) => targets,

@@ -40,7 +40,8 @@ async fn a_namespace_that_a_residency_rule_covers_goes_where_the_rule_allows_it(
     objects.push(json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "ResidencyRule", "metadata": {"name": "r"},
         "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace", "name": "team"}], "clusterAffinity": {"clusterNames": ["m2"]}}}));
     let (api, _) = bears_trouble(&objects, look).await;
-    let places: Vec<Value> = api.values(WORK_API, "Work").iter().map(|work| work["metadata"]["namespace"].clone()).collect();
+    let places: Vec<Value> =
+        api.values(WORK_API, "Work").iter().map(|work| work["metadata"]["namespace"].clone()).collect();
     assert_eq!(places, ["karmada-es-m2"]);
 }
 

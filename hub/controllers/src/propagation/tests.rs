@@ -4,7 +4,6 @@ mod dependencies;
 mod evictions;
 mod exports;
 mod presets;
-mod residency;
 mod running;
 
 use std::collections::BTreeMap;

@@ -79,7 +79,8 @@ async fn what_a_residency_rule_covers_is_placed_where_the_rule_allows_it() {
         objects.extend([template, residency_rule(selector.clone())]);
         let (api, _) = bears_trouble(&objects, look).await;
         let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
-        let placed = if is_covered { json!([{"name": "m2"}]) } else { json!([{"name": "m1"}, {"name": "m2"}]) };
+        let placed =
+            if is_covered { json!([{"name": "m2"}]) } else { json!([{"name": "m1"}, {"name": "m2"}]) };
         assert_eq!(binding["spec"]["clusters"], placed, "{selector}");
     }
     let mut objects = objects(&json!({"clusterAffinity": {"clusterNames": ["m1"]}}), 0);

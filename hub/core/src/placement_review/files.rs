@@ -96,7 +96,7 @@ fn reviewed(
         injects_state: false,
         residency: files.residency.covering_object(template),
     };
-    review(&input, what_if, |_| (AllowedClusters::default(), Taken::new()))
+    review(&input, what_if, |_| (AllowedClusters::default(), Taken::new(), None))
 }
 
 /// Of policies, those of the template's namespace, and those of none.

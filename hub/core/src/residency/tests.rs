@@ -17,7 +17,10 @@ fn rule(name: &str, spec: &Value) -> Arc<ResidencyRule> {
 }
 
 fn cluster(name: &str, region: &str) -> Cluster {
-    serde_json::from_value(json!({"metadata": {"name": name, "labels": {"site": name}}, "spec": {"region": region}})).unwrap()
+    serde_json::from_value(
+        json!({"metadata": {"name": name, "labels": {"site": name}}, "spec": {"region": region}}),
+    )
+    .unwrap()
 }
 
 fn object(api_version: &str, kind: &str, key: &str) -> Value {
@@ -76,7 +79,11 @@ fn a_rule_covers_what_its_selectors_mean_within_its_namespaces() {
     ] {
         let rules = Rules::of([rule("r", &spec)]);
         assert_eq!(!rules.covering_object(&of).is_free(), is, "{spec} {of}");
-        assert_eq!(covers(&rule("r", &spec), &Subject::of(&of)), is, "the index decides nothing: {spec} {of}");
+        assert_eq!(
+            covers(&rule("r", &spec), &Subject::of(&of)),
+            is,
+            "the index decides nothing: {spec} {of}"
+        );
     }
 }
 
@@ -104,9 +111,15 @@ fn a_selector_of_clusters_that_cannot_be_read_allows_none() {
 fn labels_are_asked_for_where_they_decide() {
     let by_label = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret", "labelSelector": {"matchLabels": {"a": "b"}}}]});
     let rules = Rules::of([rule("r", &by_label), rule("s", &json!({"namespaces": ["shop"]}))]);
-    let of = |kind: &str| ObjectReference { api_version: "v1".into(), kind: kind.into(), ..ObjectReference::default() };
+    let of = |kind: &str| ObjectReference {
+        api_version: "v1".into(),
+        kind: kind.into(),
+        ..ObjectReference::default()
+    };
     assert!(rules.look_at_labels(&of("Secret")) && !rules.look_at_labels(&of("ConfigMap")));
-    assert!(may_mean(&rule("r", &by_label), &of("Secret")) && !may_mean(&rule("r", &by_label), &of("ConfigMap")));
+    assert!(
+        may_mean(&rule("r", &by_label), &of("Secret")) && !may_mean(&rule("r", &by_label), &of("ConfigMap"))
+    );
 }
 
 #[test]
@@ -126,7 +139,10 @@ fn a_work_is_refused_for_what_is_new_in_it_and_what_is_there_is_let_be() {
     assert_eq!(refused(&rules, &work(&[free]), Some(&both), &us), None);
     let mut changed = secret();
     changed["data"] = json!({"password": "bmV3"});
-    assert!(refused(&rules, &work(&[changed]), Some(&one), &us).is_some(), "what is new in it would go there");
+    assert!(
+        refused(&rules, &work(&[changed]), Some(&one), &us).is_some(),
+        "what is new in it would go there"
+    );
     // What was held back is in no cluster yet.
     let mut held_back = one.clone();
     held_back["spec"]["suspendDispatching"] = json!(true);
@@ -137,11 +153,13 @@ fn a_work_is_refused_for_what_is_new_in_it_and_what_is_there_is_let_be() {
 
 #[test]
 fn a_cluster_of_which_nothing_is_known_may_have_nothing_that_is_covered() {
-    let rules = Rules::of([rule("r", &json!({"namespaces": ["shop"], "clusterAffinity": {"exclude": ["m2"]}}))]);
+    let rules =
+        Rules::of([rule("r", &json!({"namespaces": ["shop"], "clusterAffinity": {"exclude": ["m2"]}}))]);
     let refusal = judge(&rules, "m9", (&work(&[secret()]), None), || None).unwrap_err();
     assert!(refusal.to_string().contains("cluster m9, of which nothing is known"), "{refusal}");
     let free = work(&[object("v1", "Secret", "other/x")]);
-    let unasked = || -> Option<Cluster> { panic!("no rule covers anything: nobody needs to know the cluster") };
+    let unasked =
+        || -> Option<Cluster> { panic!("no rule covers anything: nobody needs to know the cluster") };
     assert_eq!(judge(&rules, "m9", (&free, None), unasked), Ok(()));
 }
 
@@ -149,16 +167,26 @@ fn a_cluster_of_which_nothing_is_known_may_have_nothing_that_is_covered() {
 fn a_status_counts_all_and_names_some() {
     let rule = rule("eu-only", &json!({"namespaces": ["shop"]}));
     let now = "2026-05-01T12:00:00.5Z".parse().unwrap();
-    let held: Held = serde_json::from_value(work(&[json!({"kind": 5}), object("v1", "Secret", "other/x"), secret()])).unwrap();
+    let held: Held =
+        serde_json::from_value(work(&[json!({"kind": 5}), object("v1", "Secret", "other/x"), secret()]))
+            .unwrap();
     assert_eq!(held.covered_by(&rule).as_deref(), Some("Secret shop/db"));
     let none = status(&rule, Vec::new(), now);
     assert_eq!((none.violating_works, none.observed_generation, &*none.conditions[0].status), (0, 3, "True"));
-    let one = |at: usize| ResidencyViolation { cluster: format!("m{at:02}"), work: "w".into(), object: "Secret shop/db".into() };
+    let one = |at: usize| ResidencyViolation {
+        cluster: format!("m{at:02}"),
+        work: "w".into(),
+        object: "Secret shop/db".into(),
+    };
     let many = status(&rule, (0..30).rev().map(one).collect(), now);
     assert_eq!((many.violating_works, many.violations.len(), &*many.violations[0].cluster), (30, 20, "m00"));
     let said = &many.conditions[0];
     assert_eq!((&*said.type_, &*said.status, &*said.reason), ("Compliant", "False", "ResidencyViolated"));
-    assert!(said.message.contains("Secret shop/db in m00 (Work w)") && said.message.contains("and 27 more"), "{}", said.message);
+    assert!(
+        said.message.contains("Secret shop/db in m00 (Work w)") && said.message.contains("and 27 more"),
+        "{}",
+        said.message
+    );
     assert_eq!(news(&none, &many).as_ref(), Some(&said.message));
     let fewer = status(&rule, (0..3).map(one).collect(), now);
     assert_eq!((news(&many, &fewer), news(&many, &none), news(&none, &none)), (None, None, None));

@@ -106,6 +106,7 @@ mod tests {
             taken: Default::default(),
             exact: Exact::new(),
             residency: Default::default(),
+            expressions: None,
         };
         asked(&input).into_iter().map(str::to_owned).collect()
     }

@@ -11,6 +11,9 @@ use karmada_api::strings::taints;
 
 use crate::residency::Residency;
 
+/// Reasons that are told one by one.
+const MOST_REASONS: usize = 32;
+
 /// Why a cluster may not have it. The texts reach the user, counted, in the condition Scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Unfit {
@@ -23,6 +26,12 @@ pub enum Unfit {
     /// A taint keeps it away.
     #[error("cluster(s) had untolerated taint {{{0}}}")]
     Taint(String),
+    /// The policy's filter, an expression, does not mean it; this product's own.
+    #[error("cluster(s) did not match the policy's cluster-filter")]
+    Filter,
+    /// An expression of the policy fails on it; this product's own.
+    #[error("cluster(s) failed the policy's {0}")]
+    Expression(String),
     /// The placement does not mean it.
     #[error("cluster(s) did not match the placement cluster affinity constraint")]
     Affinity,
@@ -141,5 +150,10 @@ pub fn explain(total: usize, unfit: &[Unfit]) -> String {
     }
     let mut parts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     parts.sort();
+    // What expressions say of clusters may be another thing for each.
+    if let Some(more) = parts.len().checked_sub(MOST_REASONS).filter(|more| *more > 0) {
+        parts.truncate(MOST_REASONS);
+        parts.push(format!("and {more} further reasons"));
+    }
     format!("0/{total} clusters are available: {}.", parts.join(", "))
 }

@@ -33,6 +33,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         taken: Default::default(),
         exact: Default::default(),
         residency: Default::default(),
+        expressions: None,
     })
 }
 

@@ -103,6 +103,7 @@ fn step(mut binding: ResourceBinding, clusters: &[Cluster], minute: usize) -> St
         taken: Default::default(),
         exact: Default::default(),
         residency: Default::default(),
+        expressions: None,
     });
     let before = binding.spec.clusters.clone();
     if let Some(wanted) = scheduler::apply(&binding, &decision) {
@@ -242,6 +243,7 @@ fn refused(mut binding: ResourceBinding, clusters: &[Cluster], answer: &Value) -
         taken: Default::default(),
         exact: Default::default(),
         residency: Default::default(),
+        expressions: None,
     });
     let decision = decision.refused(answer["reason"].as_str().unwrap(), answer["message"].as_str().unwrap());
     let now = "2026-01-01T00:00:00Z".parse().unwrap();

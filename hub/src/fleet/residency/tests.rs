@@ -32,7 +32,8 @@ impl Rig {
             Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused }),
             Box::new(ResidencyGuard::default()),
         ];
-        let RegistryInMemory { registry, store, stop, .. } = RegistryInMemory::start(gates, standing_clock()).await;
+        let RegistryInMemory { registry, store, stop, .. } =
+            RegistryInMemory::start(gates, standing_clock()).await;
         let rig = Rig { registry, store, _stop: stop.drop_guard() };
         for (name, region) in [("north", "eu"), ("west", "us")] {
             let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
@@ -43,7 +44,13 @@ impl Rig {
     }
 
     /// Writes an object as it is to be; the warnings, or the refusal's reason and words.
-    async fn write(&self, group: &str, plural: &str, namespace: &str, object: Value) -> Result<Vec<String>, (String, String)> {
+    async fn write(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Vec<String>, (String, String)> {
         let definition = self.registry.definition(group, "v1alpha1", plural).unwrap();
         let options: WriteOptions = write_options();
         let key = ObjectKey::new(namespace, object::name(&object));
@@ -67,7 +74,10 @@ impl Rig {
     async fn delete_rule(&self, name: &str) {
         let definition = self.registry.definition(EDGE_GROUP, "v1alpha1", "residencyrules").unwrap();
         let options = karmada_registry::DeleteOptions::default();
-        self.registry.delete(&definition, &ObjectKey::new("", name), &options, &write_options().user).await.unwrap();
+        self.registry
+            .delete(&definition, &ObjectKey::new("", name), &options, &write_options().user)
+            .await
+            .unwrap();
     }
 
     /// Writes a Work by hand.
@@ -75,7 +85,13 @@ impl Rig {
         self.labelled(cluster, name, manifests, json!({})).await
     }
 
-    async fn labelled(&self, cluster: &str, name: &str, manifests: Value, labels: Value) -> Result<(), (String, String)> {
+    async fn labelled(
+        &self,
+        cluster: &str,
+        name: &str,
+        manifests: Value,
+        labels: Value,
+    ) -> Result<(), (String, String)> {
         let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": name, "labels": labels},
             "spec": {"workload": {"manifests": manifests}}});
         self.write(WORK_GROUP, "works", &names::execution_namespace(cluster), work).await.map(|_| ())
@@ -96,12 +112,16 @@ async fn a_work_is_refused_for_a_cluster_that_a_rule_does_not_allow_whoever_writ
     let words = "residency rule eu-only does not allow Secret patients/db in cluster west";
     Rig::refuses(rig.work("west", "db", json!([secret("YQ==")])).await, words);
     rig.work("north", "db", json!([secret("YQ==")])).await.expect("the region eu");
-    let free = json!([{"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": "db"}}]);
+    let free =
+        json!([{"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "shop", "name": "db"}}]);
     rig.work("west", "free", free).await.expect("nothing covers it");
     // What is there stays, and can be handled; nothing new goes there by it.
     rig.labelled("west", "before", json!([secret("YQ==")]), json!({"a": "b"})).await.expect("the same");
     Rig::refuses(rig.work("west", "before", json!([secret("Yg==")])).await, words);
-    Rig::refuses(rig.work("nowhere", "db", json!([secret("YQ==")])).await, "cluster nowhere, of which nothing is known");
+    Rig::refuses(
+        rig.work("nowhere", "db", json!([secret("YQ==")])).await,
+        "cluster nowhere, of which nothing is known",
+    );
 }
 
 #[tokio::test]
@@ -121,7 +141,8 @@ async fn the_rules_and_the_clusters_count_as_they_are_at_the_moment() {
         "spec": {"syncMode": "Pull", "region": "eu"}});
     rig.write(CLUSTER_GROUP, "clusters", "", moved).await.unwrap();
     rig.work("west", "more", json!([secret("YQ==")])).await.expect("the cluster is in the region now");
-    rig.rule("second", json!({"namespaces": ["patients"], "clusterAffinity": {"clusterNames": ["north"]}})).await;
+    rig.rule("second", json!({"namespaces": ["patients"], "clusterAffinity": {"clusterNames": ["north"]}}))
+        .await;
     Rig::refuses(rig.work("west", "another", json!([secret("YQ==")])).await, "residency rule second");
     rig.delete_rule("second").await;
     rig.work("west", "another", json!([secret("YQ==")])).await.expect("the rule is gone");
@@ -151,7 +172,10 @@ async fn a_rule_that_seems_to_be_mistaken_is_warned_of() {
     let selects = |kind: &str| json!({"resourceSelectors": [{"apiVersion": "v1", "kind": kind}], "clusterAffinity": eu()});
     assert_eq!(rig.rule("a", selects("Secret")).await, Vec::<String>::new());
     let told = rig.rule("b", selects("Secrets")).await;
-    assert!(told.len() == 1 && told[0].starts_with("spec.resourceSelectors[0]: v1 Secrets is not served here"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].starts_with("spec.resourceSelectors[0]: v1 Secrets is not served here"),
+        "{told:?}"
+    );
     let nowhere = json!({"namespaces": ["patients"], "clusterAffinity": {"clusterNames": ["nord"]}});
     assert_eq!(rig.rule("c", nowhere).await, ["spec.clusterAffinity: it means no cluster that is there now"]);
     let empty = json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "ResidencyRule", "metadata": {"name": "d"},

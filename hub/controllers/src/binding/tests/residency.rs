@@ -11,7 +11,8 @@ fn rule(labels: &Value) -> Value {
 }
 
 fn objects(spec: &Value) -> Vec<Value> {
-    let mut objects: Vec<Value> = ["m1", "m2", "m3"].iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+    let mut objects: Vec<Value> =
+        ["m1", "m2", "m3"].iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
     let mut binding = rig::binding("web", &json!({}), &[]);
     for (field, value) in spec.as_object().unwrap() {
         binding["spec"][field] = value.clone();
@@ -53,7 +54,9 @@ async fn what_is_there_stays_and_gets_nothing_new() {
     rig.edit(("v1", "ConfigMap"), &key("default", "web"), |map| map["data"] = json!({"of": "new"})).await;
     look(&rig).await.unwrap();
     rig.quiet().await;
-    let data = |at: usize| rig.api.values(WORK_API, "Work")[at]["spec"]["workload"]["manifests"][0]["data"]["of"].clone();
+    let data = |at: usize| {
+        rig.api.values(WORK_API, "Work")[at]["spec"]["workload"]["manifests"][0]["data"]["of"].clone()
+    };
     assert_eq!((data(0), data(1)), (json!("web"), json!("new")));
 }
 
@@ -75,10 +78,17 @@ async fn overrides_are_no_way_around() {
 #[tokio::test(start_paused = true)]
 async fn what_the_api_refuses_for_a_rule_is_no_failure() {
     let rig = Rig::new(objects(&json!({"clusters": [{"name": "m1"}, {"name": "m2"}]}))).await;
-    let refusal = ApiError::Forbidden { reason: "ResidencyViolated".into(), message: "residency rule home does not allow it".into() };
+    let refusal = ApiError::Forbidden {
+        reason: "ResidencyViolated".into(),
+        message: "residency rule home does not allow it".into(),
+    };
     rig.api.refuse("create", "Work", refusal);
     look(&rig).await.unwrap();
     assert_eq!(places(&rig.api), ["karmada-es-m2"]);
-    rig.api.refuse("create", "Work", ApiError::Forbidden { reason: "Forbidden".into(), message: "no".into() });
+    rig.api.refuse(
+        "create",
+        "Work",
+        ApiError::Forbidden { reason: "Forbidden".into(), message: "no".into() },
+    );
     assert!(look(&rig).await.is_err(), "any other refusal is");
 }

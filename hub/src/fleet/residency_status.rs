@@ -10,21 +10,20 @@ use std::time::Duration;
 use karmada_api::names;
 use karmada_api::residency_rule::{ResidencyRule, ResidencyViolation};
 use karmada_api::strings::events;
+use karmada_controllers::controller_context::ControllerContext;
+use karmada_controllers::events::{EventType, Reference};
+use karmada_controllers::fetch::{self, kinds};
+use karmada_controllers::port::{Api, Change, Key, Object};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_core::residency::allows;
 use karmada_core::residency::status::{self, Held};
 use parking_lot::Mutex;
 
-use crate::controller_context::ControllerContext;
-use crate::events::{EventType, Reference};
-use crate::fetch::{self, kinds};
-use crate::port::{Api, Change, Key, Object};
-use crate::runner::{Action, Controller, Error, Source};
-
 /// A rule is looked at no more often: what leaves the clusters of a fleet leaves them one by one.
-pub const SETTLES: Duration = Duration::from_secs(5);
+const SETTLES: Duration = Duration::from_secs(5);
 
 /// The controller.
-pub struct ResidencyRuleStatusController {
+pub struct ResidencyStatus {
     shared: Arc<ControllerContext>,
     /// The Works that violated each rule when it was looked at last.
     seen: Mutex<BTreeMap<Key, BTreeSet<Key>>>,
@@ -34,10 +33,10 @@ fn key_of_rule(rule: &ResidencyRule) -> Key {
     Key { namespace: "".into(), name: rule.name().into() }
 }
 
-impl ResidencyRuleStatusController {
+impl ResidencyStatus {
     /// A controller.
     pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
-        Arc::new(ResidencyRuleStatusController { shared, seen: Mutex::default() })
+        Arc::new(ResidencyStatus { shared, seen: Mutex::default() })
     }
 
     /// The rules that a Work violates, where it is.
@@ -61,15 +60,17 @@ impl ResidencyRuleStatusController {
             Change::Deleted(_) => BTreeSet::new(),
         };
         let seen = self.seen.lock();
-        rules.extend(seen.iter().filter(|(_, works)| works.contains(&work.key)).map(|(rule, _)| rule.clone()));
+        rules
+            .extend(seen.iter().filter(|(_, works)| works.contains(&work.key)).map(|(rule, _)| rule.clone()));
         rules.into_iter().collect()
     }
 
     /// What wakes this controller: a rule; a Work that violates it, or did; a Cluster that it allows and did not, or the other way round.
-    pub fn wakes(self: &Arc<Self>, settle: Duration) -> Vec<Source<Key>> {
+    pub fn wakes(self: &Arc<Self>) -> Vec<Source<Key>> {
         let own = Source::own("edge.karmada.io/v1alpha1", "ResidencyRule").but_status();
         let controller = self.clone();
-        let works = Source::new("work.karmada.io/v1alpha1", "Work", move |change| controller.concerned(change));
+        let works =
+            Source::new("work.karmada.io/v1alpha1", "Work", move |change| controller.concerned(change));
         let rules = self.shared.residency.clone();
         let clusters = self.shared.clusters.wakes(move |transition| {
             let all = rules.rules.all("");
@@ -80,7 +81,7 @@ impl ResidencyRuleStatusController {
             let changed = all.iter().filter(|rule| allowed(rule, true) != allowed(rule, false));
             changed.map(|rule| key_of_rule(rule)).collect()
         });
-        vec![own, works.but_status().settling(settle), clusters.settling(settle)]
+        vec![own, works.but_status().settling(SETTLES), clusters.settling(SETTLES)]
     }
 
     /// The Works that violate a rule.
@@ -91,7 +92,9 @@ impl ResidencyRuleStatusController {
         let clusters = self.shared.clusters.all("");
         for cluster in clusters.iter().filter(|cluster| !allows(rule, cluster)) {
             for work in api.list(&works, &names::execution_namespace(cluster.name())).await? {
-                let Some(object) = work.parse::<Held>().ok().and_then(|held| held.covered_by(rule)) else { continue };
+                let Some(object) = work.parse::<Held>().ok().and_then(|held| held.covered_by(rule)) else {
+                    continue;
+                };
                 let (cluster, work) = (cluster.name().to_owned(), work.key.name.to_string());
                 found.push(ResidencyViolation { cluster, work, object });
             }
@@ -103,7 +106,7 @@ impl ResidencyRuleStatusController {
 }
 
 #[async_trait::async_trait]
-impl Controller for ResidencyRuleStatusController {
+impl Controller for ResidencyStatus {
     type Key = Key;
 
     fn name(&self) -> &'static str {
