@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::cluster::{Cluster, ResourceSummary};
+use karmada_api::cluster::{Cluster, ClusterStatus, ResourceSummary};
 use karmada_api::object;
 use karmada_api::strings::annotations::{CLUSTER_FILTER, CLUSTER_SCORE};
 use karmada_cel::{
@@ -134,29 +134,43 @@ fn names() -> Declarations {
         .with("object", object_type("object", template))
 }
 
-/// A cluster as expressions see it.
-fn shown(cluster: &Cluster) -> Cel {
-    let Cluster { metadata, spec, status, .. } = cluster;
-    let taints = spec.taints.iter();
-    let taints: Vec<Value> = taints
-        .map(|one| json!({"key": one.key, "value": one.value.as_deref().unwrap_or(""), "effect": one.effect}))
-        .collect();
+/// A cluster as expressions see it, but for parts that their text does not name: who names none of a status need not wait for it to be made.
+fn shown(cluster: &Cluster, said: &Said) -> Cel {
+    let names = |word: &str| said.filter.contains(word) || said.score.contains(word);
+    let mut shown = json!({});
+    if names("metadata") {
+        let metadata = &cluster.metadata;
+        let none = BTreeMap::new();
+        let texts = |map: &Option<BTreeMap<String, String>>| json!(map.as_ref().unwrap_or(&none));
+        let annotations = if names("annotations") { texts(&metadata.annotations) } else { json!({}) };
+        shown["metadata"] = json!({"name": cluster.name(), "uid": metadata.uid.as_deref().unwrap_or(""),
+            "labels": texts(&metadata.labels), "annotations": annotations});
+    }
+    if names("spec") {
+        let spec = &cluster.spec;
+        let taints = spec.taints.iter();
+        let taints: Vec<Value> = taints
+            .map(|one| json!({"key": one.key, "value": one.value.as_deref().unwrap_or(""), "effect": one.effect}))
+            .collect();
+        shown["spec"] = json!({"provider": spec.provider, "region": spec.region, "zone": spec.zone, "zones": spec.zones,
+            "taints": taints});
+    }
+    if names("status") {
+        shown["status"] = status(&cluster.status);
+    }
+    Cel::from_json(&shown)
+}
+
+fn status(status: &ClusterStatus) -> Value {
     let conditions = status.conditions.iter();
     let conditions: Vec<Value> = conditions
         .map(|one| json!({"type": one.type_, "status": one.status, "reason": one.reason, "message": one.message}))
         .collect();
     let (nodes, none) = (status.node_summary.unwrap_or_default(), ResourceSummary::default());
     let room = status.resource_summary.as_ref().unwrap_or(&none);
-    let empty = BTreeMap::new();
-    let texts = |map: &Option<BTreeMap<String, String>>| json!(map.as_ref().unwrap_or(&empty));
-    Cel::from_json(&json!({
-        "metadata": {"name": cluster.name(), "uid": metadata.uid.as_deref().unwrap_or(""),
-            "labels": texts(&metadata.labels), "annotations": texts(&metadata.annotations)},
-        "spec": {"provider": spec.provider, "region": spec.region, "zone": spec.zone, "zones": spec.zones, "taints": taints},
-        "status": {"kubernetesVersion": status.kubernetes_version, "conditions": conditions, "remedyActions": status.remedy_actions,
-            "nodeSummary": {"totalNum": nodes.total_num, "readyNum": nodes.ready_num},
-            "resourceSummary": {"allocatable": room.allocatable, "allocated": room.allocated, "allocating": room.allocating}},
-    }))
+    json!({"kubernetesVersion": status.kubernetes_version, "conditions": conditions, "remedyActions": status.remedy_actions,
+        "nodeSummary": {"totalNum": nodes.total_num, "readyNum": nodes.ready_num},
+        "resourceSummary": {"allocatable": room.allocatable, "allocated": room.allocated, "allocating": room.allocating}})
 }
 
 /// A template as expressions see it.
@@ -218,6 +232,7 @@ impl ExpressionCompiler for PlacementExpressions {
     fn evaluator(&self, said: &Said, template: Option<&Value>) -> Box<dyn ClusterExpressions> {
         Box::new(Bound {
             programs: self.programs(said),
+            said: said.clone(),
             object: template.map(shown_object),
             budget: Budget::new(IN_A_DECISION),
         })
@@ -240,6 +255,7 @@ impl Programs {
 struct Bound {
     /// Or why they cannot be evaluated: an earlier version took what this one does not, or a person wrote them on the binding.
     programs: Result<Programs, String>,
+    said: Said,
     object: Option<Cel>,
     budget: Budget,
 }
@@ -261,7 +277,7 @@ impl ClusterExpressions for Bound {
     fn score(&self, cluster: &Cluster) -> Result<i64, Fault> {
         let programs = self.programs.as_ref().map_err(|why| Fault::Stopped(why.clone()))?;
         let mut evaluator = Evaluator::within(ON_A_CLUSTER, &self.budget);
-        evaluator.set("cluster", shown(cluster));
+        evaluator.set("cluster", shown(cluster, &self.said));
         match &self.object {
             Some(object) => evaluator.set("object", object.clone()),
             None if programs.all().any(|program| program.uses("object")) => {

@@ -117,7 +117,7 @@ fn what_it_costs_is_bounded_for_a_cluster_and_for_a_decision() {
     let evaluator = PlacementExpressions::default().evaluator(&said(filter, ""), None);
     assert_eq!(evaluator.score(&much), Err(Fault::Failed("cluster-filter: it costs too much".to_owned())));
     assert_eq!(evaluator.score(&little), Ok(0), "others are none the worse");
-    let heavy: serde_json::Map<String, Value> = (0..90).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let heavy: serde_json::Map<String, Value> = (0..40).map(|at| (format!("k{at}"), json!("v"))).collect();
     let heavy = cluster("c", &Value::Object(heavy), "eu");
     let stops = || {
         let evaluator = PlacementExpressions::default().evaluator(&said(filter, ""), None);
