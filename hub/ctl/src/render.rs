@@ -416,6 +416,25 @@ spec: {syncMode: Pull}
     }
 
     #[test]
+    fn a_residency_rule_of_the_files_keeps_objects_out_of_clusters() {
+        let rule = |kind: &str| {
+            format!(
+                "{FILES}---\n{{apiVersion: edge.karmada.io/v1alpha1, kind: ResidencyRule, metadata: {{name: home}}, spec: {{resourceSelectors: [{{apiVersion: {kind}}}], clusterAffinity: {{clusterNames: [elsewhere]}}}}}}\n"
+            )
+        };
+        let told = |kind: &str| {
+            let files = files(&rule(kind)).unwrap();
+            let rendered = render(&files, &Default::default(), &Chain::default());
+            (unmade(&files, &rendered), rendered[0].review.message.clone())
+        };
+        let (unmade, message) = told("v1, kind: Secret");
+        assert_eq!(unmade, ["Secret key for north: residency rule home does not allow it there"]);
+        assert_eq!(message, "");
+        let (_, message) = told("apps/v1, kind: Deployment");
+        assert!(message.contains("did not match residency rule home"), "{message}");
+    }
+
+    #[test]
     fn a_clusters_status_may_be_anything() {
         assert!(files("{apiVersion: cluster.karmada.io/v1alpha1, kind: Cluster, metadata: {name: a}, spec: {syncMode: Pull}, status: x}").is_ok());
     }

@@ -20,7 +20,6 @@ use karmada_registry::{AdmissionRequest, Operation, Served};
 use karmada_schema::object::{ObjectKey, Stored};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// The gate.
 pub struct ResidencyGuard {

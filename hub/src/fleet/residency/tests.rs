@@ -2,7 +2,7 @@
 
 use karmada_registry::{Registry, WriteOptions};
 use karmada_store::{Expect, Store};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::DropGuard;
 
 use super::*;
