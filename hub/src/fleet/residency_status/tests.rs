@@ -250,7 +250,7 @@ async fn a_rule_that_comes_takes_nothing_away_and_nothing_new_goes_there() {
     .await;
     // The next decision, whatever it is made for, takes it away there.
     hub.edit("cluster.karmada.io/v1alpha1", "Cluster", "", "south", |cluster| {
-        cluster["metadata"]["labels"]["note"] = json!("x")
+        cluster["metadata"]["labels"]["note"] = json!("x");
     })
     .await;
     until("it leaves", async || hub.clusters().await == ["north", "south"]).await;
@@ -259,7 +259,7 @@ async fn a_rule_that_comes_takes_nothing_away_and_nothing_new_goes_there() {
     let own = left.iter().find(|work| work.deleting).unwrap();
     assert_eq!(hub.status().await["violatingWorks"], 1, "it is there until its cluster says that it is gone");
     hub.edit(WORK, "Work", "karmada-es-west", &own.key.name, |work| {
-        work["metadata"]["finalizers"] = json!([])
+        work["metadata"]["finalizers"] = json!([]);
     })
     .await;
     until("all is well", async || hub.status().await["conditions"][0]["status"] == "True").await;
@@ -305,7 +305,7 @@ async fn no_path_leads_around_a_rule() {
     assert_eq!(hub.clusters().await, ["north"]);
     // The cluster changes so that it may have it: what was kept out comes.
     hub.edit("cluster.karmada.io/v1alpha1", "Cluster", "", "west", |cluster| {
-        cluster["spec"]["region"] = json!("eu")
+        cluster["spec"]["region"] = json!("eu");
     })
     .await;
     until("it comes", async || hub.clusters().await == ["north", "west"]).await;
@@ -341,7 +341,7 @@ async fn a_policy_chooses_clusters_by_its_expressions() {
     let filter = |text: &str| {
         let text = text.to_owned();
         move |policy: &mut Value| {
-            policy["metadata"]["annotations"]["edge.karmada.io/cluster-filter"] = json!(text)
+            policy["metadata"]["annotations"]["edge.karmada.io/cluster-filter"] = json!(text);
         }
     };
     hub.edit(
@@ -368,7 +368,7 @@ async fn a_policy_chooses_clusters_by_its_expressions() {
         "0/3 clusters are available: 3 cluster(s) failed the policy's cluster-filter: no such key: none."
     );
     hub.edit(POLICY, "PropagationPolicy", "shop", "all", |policy| {
-        policy["metadata"]["annotations"] = json!({})
+        policy["metadata"]["annotations"] = json!({});
     })
     .await;
     until("it has no filter any more", async || hub.chosen().await == ["north", "south", "west"]).await;
