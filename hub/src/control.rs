@@ -29,7 +29,7 @@ use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
     AgentNoteController, ClusterLinks, Contacts, Estimates, FleetQueues, InterpreterWebhookCalls, Models,
-    PodUsages, Repair, SessionGuard,
+    PlacementExpressions, PodUsages, Repair, ResidencyStatus, SessionGuard,
 };
 use crate::other_servers::Aggregated;
 use crate::randomness;
@@ -99,6 +99,7 @@ impl ControlLoops {
         let asks_agents = loops.asks_for_room || loops.descheduling.is_some();
         let shared = ControllerContext::gated(api, clock.clone(), recorder.clone(), gates);
         shared.customized.webhooks.connect(Arc::new(InterpreterWebhookCalls(registry.clone())));
+        shared.evaluate_by(Arc::new(PlacementExpressions::default()));
         let woken = FleetQueues::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
         let sources = Sources::new(move || wall(), randomness::number);
@@ -204,6 +205,13 @@ impl ControlLoops {
     /// Starts the loop that holds sessions to what is written on their Clusters.
     pub fn guard(&self, guard: Arc<SessionGuard>) {
         self.run(guard, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
+    }
+
+    /// Starts the loop that tells what ResidencyRules do not allow and is there all the same.
+    pub fn residency(&self) {
+        let status = ResidencyStatus::new(self.shared.clone());
+        let wakes = status.wakes();
+        self.run(status, Arc::default(), wakes);
     }
 
     fn kube_controller_manager(

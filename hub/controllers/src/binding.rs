@@ -8,6 +8,7 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::names;
 use karmada_api::object;
+use karmada_api::strings::conditions::RESIDENCY_VIOLATED;
 use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{events, finalizers};
 use karmada_core::belonging;
@@ -48,6 +49,17 @@ pub struct Binding {
     shared: Arc<ControllerContext>,
 }
 
+/// What came of the Work for one cluster.
+#[derive(Debug, PartialEq, Eq)]
+enum Written {
+    /// It is there.
+    Yes,
+    /// It cannot be there now; whatever changes that wakes this.
+    No,
+    /// A ResidencyRule keeps it out: which, and what to do.
+    Withheld(String),
+}
+
 /// The bindings whose Works wait at a cluster of which a person just said that they may go, or for which another LinkPolicy may hold now.
 fn waiting_for_confirmation(
     bindings: &BindingsIndex,
@@ -74,7 +86,8 @@ impl Binding {
     /// - override policies, for the bindings that they match or did;
     /// - a customization or a webhook of their template's kind, and what a webhook was asked of the template;
     /// - a Cluster that appears, for the bindings that name it;
-    /// - a confirmation or a LinkPolicy that may let held Works go.
+    /// - a confirmation or a LinkPolicy that may let held Works go;
+    /// - a ResidencyRule, or a Cluster, after whose change those that are kept out of a cluster may not be any more.
     pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
@@ -110,6 +123,7 @@ impl Binding {
         sources.push(shared.removal_limit.policies.wakes(move |_| {
             removal_limit.all_marked().iter().filter_map(|work| bindings.of_work(work)).collect()
         }));
+        sources.extend(shared.residency.withheld(&shared.clusters));
         sources
     }
 
@@ -252,13 +266,16 @@ impl Binding {
         }
     }
 
-    /// Writes the Work for one cluster; false where none can be there now.
-    async fn write(&self, template: &Value, wanted: &ClusterWork) -> Result<bool, Error> {
+    /// Writes the Work for one cluster.
+    async fn write(&self, template: &Value, wanted: &ClusterWork) -> Result<Written, Error> {
         let work = match &wanted.work {
             Ok(work) => work,
-            Err(WorkError::NoCluster(_) | WorkError::Leaving(_)) => return Ok(false),
+            Err(WorkError::NoCluster(_) | WorkError::Leaving(_)) => return Ok(Written::No),
             // The answer wakes this again; until then the Work stays as it is.
-            Err(WorkError::Interpret(error)) if self.shared.asks(error)? => return Ok(false),
+            Err(WorkError::Interpret(error)) if self.shared.asks(error)? => return Ok(Written::No),
+            Err(error @ WorkError::Residency(_)) => {
+                return Ok(self.withheld(template, wanted, &error.to_string()));
+            }
             Err(error) => {
                 let reason = match error {
                     WorkError::Override(_) => events::APPLY_OVERRIDE_POLICY_FAILED,
@@ -274,7 +291,10 @@ impl Binding {
         };
         let put = self.shared.put_work(work).await;
         let words = match &put {
-            Ok(Put::Done) => return Ok(true),
+            Ok(Put::Done) => return Ok(Written::Yes),
+            Err(Error::Api(ApiError::Forbidden { reason, message })) if reason == RESIDENCY_VIOLATED => {
+                return Ok(self.withheld(template, wanted, message));
+            }
             // An earlier template's Work waits there for its cluster; its removal wakes this again.
             Ok(Put::Wait) => "waiting for the cluster to remove what was there before".to_owned(),
             Ok(Put::Beside { name, holder }) => {
@@ -288,14 +308,22 @@ impl Binding {
             let about = Reference::of(template);
             self.shared.recorder.record(&about, EventType::Warning, reason, &message);
         }
-        Ok(put? != Put::Wait)
+        Ok(if put? == Put::Wait { Written::No } else { Written::Yes })
     }
 
-    async fn write_and_tell(&self, template: &Value, wanted: ClusterWork) -> Result<(), Error> {
-        if self.write(template, &wanted).await? {
+    /// Tells that a ResidencyRule keeps a template out of a cluster. What is there already stays as it is.
+    fn withheld(&self, template: &Value, wanted: &ClusterWork, why: &str) -> Written {
+        let (message, about) = (format!("{}: {why}", wanted.cluster), Reference::of(template));
+        self.shared.recorder.record(&about, EventType::Warning, events::RESIDENCY_VIOLATED, &message);
+        Written::Withheld(message)
+    }
+
+    async fn write_and_tell(&self, template: &Value, wanted: ClusterWork) -> Result<Written, Error> {
+        let written = self.write(template, &wanted).await?;
+        if written == Written::Yes {
             self.tell(template, &wanted);
         }
-        Ok(())
+        Ok(written)
     }
 
     fn tell(&self, template: &Value, wanted: &ClusterWork) {
@@ -322,7 +350,10 @@ impl Controller for Binding {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::bindings(api, &key.namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let Some(binding) = found else { return Ok(Action::Done) };
+        let Some(binding) = found else {
+            self.shared.residency.note(key, false);
+            return Ok(Action::Done);
+        };
         if binding.metadata.deletion_timestamp.is_some() {
             return self.end(&resource, &binding).await;
         }
@@ -383,6 +414,7 @@ impl Binding {
                 namespace => self.shared.overrides.all(namespace),
             },
         );
+        let rules = self.shared.residency.now();
         let input = Input {
             binding,
             template,
@@ -391,14 +423,25 @@ impl Binding {
             overrides: &near,
             interpreter: &*self.shared.interpreter,
             injects_state: self.shared.gates.enabled(Gate::StatefulFailoverInjection),
+            residency: &rules.covering_object(template),
         };
         let names = || binding.spec.clusters.iter().map(|target| target.name.as_str()).collect::<Vec<_>>();
         tracing::debug!(namespace = binding.namespace(), binding = binding.name(), clusters = ?names(), "Works of a binding");
         let writes = binding::works(&input).map(|wanted| self.write_and_tell(template, wanted).boxed());
         let mut outcomes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
-        let mut failed = None;
+        let (mut failed, mut withheld) = (None, None);
         while let Some(outcome) = outcomes.next().await {
-            failed = failed.or(outcome.err());
+            match outcome {
+                Ok(Written::Withheld(why)) => withheld = withheld.or(Some(why)),
+                Ok(Written::Yes | Written::No) => {}
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let key = Key { namespace: binding.namespace().into(), name: binding.name().into() };
+        self.shared.residency.note(&key, withheld.is_some());
+        if let Some(why) = withheld {
+            let about = Reference::of_binding(binding);
+            self.shared.recorder.record(&about, EventType::Warning, events::RESIDENCY_VIOLATED, &why);
         }
         failed.map_or(Ok(Action::Done), Err)
     }

@@ -280,10 +280,13 @@ impl BindingsIndex {
 
     /// The bindings whose Works an override policy may change, as it was or as it is.
     pub fn to_render(&self, transition: &Transition<OverridePolicy>) -> Vec<Key> {
+        self.placing(|template| transition.states().any(|policy| overrides::may_mean(policy, template)))
+    }
+
+    /// The bindings of these templates.
+    pub fn placing(&self, is_meant: impl Fn(&ObjectReference) -> bool) -> Vec<Key> {
         let state = self.state.read();
-        let meant = state.bindings.iter().filter(|(_, binding)| {
-            transition.states().any(|policy| overrides::may_mean(policy, &binding.template))
-        });
+        let meant = state.bindings.iter().filter(|(_, binding)| is_meant(&binding.template));
         meant.map(|(key, _)| key.clone()).collect()
     }
 }

@@ -3,7 +3,7 @@
 //! In: the port, and the watches of the hub. Out: indexes of bindings, Works and claims, and policies, overrides and clusters as typed objects; each
 //! object is read when it changes, by nobody twice.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use karmada_api::binding::ResourceBinding;
@@ -16,6 +16,7 @@ use karmada_api::remedy::Remedy;
 use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_api::work::Work;
 use karmada_core::binding;
+use karmada_core::cluster_expressions::{ClusterExpressions, ExpressionCompiler, Said};
 use karmada_core::detector::{Parts, Reading};
 use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::interpreter_webhook::WebhookConfiguration;
@@ -25,6 +26,7 @@ use karmada_interpreter::Interpreter;
 use karmada_lua::Customization;
 use karmada_resource_interpreter::Customizations;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::bindings_index::BindingsIndex;
 use crate::claims_index::ClaimsIndex;
@@ -37,6 +39,7 @@ use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};
 use crate::removal_limit::RemovalLimit;
+use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error};
 use crate::typed::Typed;
 use crate::works_index::WorksIndex;
@@ -105,12 +108,15 @@ pub struct ControllerContext {
     pub remedies: Arc<Typed<Remedy>>,
     /// What changes of placement take from sites, and the LinkPolicies that bound it.
     pub removal_limit: Arc<RemovalLimit>,
+    /// The ResidencyRules, and whom they keep out.
+    pub residency: Arc<ResidencyRules>,
     /// Names of namespaces that templates are in.
     pub namespaces: Arc<Names>,
     /// How the controllers' work fares.
     pub metrics: Arc<Metrics>,
     /// Which capabilities are on.
     pub gates: FeatureGates,
+    compiler: OnceLock<Arc<dyn ExpressionCompiler>>,
     registrations: Mutex<Vec<HandlerRegistration>>,
 }
 
@@ -156,9 +162,11 @@ impl ControllerContext {
             cluster_roles: Arc::new(Typed::compacted(unified_auth::keep_proxies)),
             cluster_role_bindings: Arc::new(Typed::compacted(unified_auth::keep_subjects)),
             remedies: Arc::default(),
+            residency: ResidencyRules::new(),
             namespaces: Arc::default(),
             metrics: Arc::default(),
             gates,
+            compiler: OnceLock::new(),
             registrations: Mutex::default(),
         })
     }
@@ -200,6 +208,8 @@ impl ControllerContext {
         feed(kinds::quotas(api)?, Box::new(move |change| quotas.observe(change)));
         feed(kinds::clusters(api)?, Box::new(move |change| clusters.observe(change)));
         feed(kinds::namespaces(api)?, Box::new(move |change| names.observe(change)));
+        let rules = self.residency.rules.clone();
+        feed(kinds::residency_rules(api)?, Box::new(move |change| rules.observe(change)));
         let (taints, remedies) = (self.taint_policies.clone(), self.remedies.clone());
         feed(kinds::taint_policies(api)?, Box::new(move |change| taints.observe(change)));
         feed(kinds::remedies(api)?, Box::new(move |change| remedies.observe(change)));
@@ -216,6 +226,42 @@ impl ControllerContext {
         }
         self.registrations.lock().extend(registrations);
         Ok(())
+    }
+
+    /// Has policies' expressions evaluated by `compiler`, for good.
+    pub fn evaluate_by(&self, compiler: Arc<dyn ExpressionCompiler>) {
+        // A second one would be the same.
+        let _ = self.compiler.set(compiler);
+    }
+
+    /// Who evaluates the expressions of a binding for one decision; nobody, where it has none.
+    ///
+    /// # Errors
+    /// Its template decides, and cannot be read now.
+    pub async fn expressions(
+        &self,
+        of: &ResourceBinding,
+    ) -> Result<Option<Box<dyn ClusterExpressions>>, Error> {
+        let said = Said::of(&of.metadata);
+        let Some(compiler) = self.compiler.get().filter(|_| !said.is_none()) else { return Ok(None) };
+        let template = &of.spec.resource;
+        let kind = self.api.resource_of(&template.api_version, &template.kind);
+        let found: Option<Value> = match kind.filter(|_| compiler.look_at_object(&said)) {
+            Some(kind) => fetch::get(&*self.api, &kind, &template.namespace, &template.name).await?,
+            None => None,
+        };
+        Ok(Some(compiler.evaluator(&said, found.as_ref())))
+    }
+
+    /// The same for a template that is given.
+    pub fn expressions_over(
+        &self,
+        of: &ResourceBinding,
+        template: &Value,
+    ) -> Option<Box<dyn ClusterExpressions>> {
+        let said = Said::of(&of.metadata);
+        let compiler = self.compiler.get().filter(|_| !said.is_none())?;
+        Some(compiler.evaluator(&said, Some(template)))
     }
 
     /// How templates are read, as the gates have it.

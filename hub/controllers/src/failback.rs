@@ -99,18 +99,26 @@ impl Failback {
         binding: &ResourceBinding,
         clusters: &[Arc<Cluster>],
         now: Timestamp,
-    ) -> Option<Vec<TargetCluster>> {
+    ) -> Result<Option<Vec<TargetCluster>>, Error> {
         let asking = failback::asking(binding, now);
         let neighbours = match self.shared.gates.enabled(Gate::WorkloadAffinity) {
             true => self.shared.bindings.neighbours(key, &binding.spec),
             false => AllowedClusters::default(),
         };
-        let (taken, exact) = (Taken::new(), Exact::new());
-        let mut input =
-            Input { binding: &asking, clusters, scheduler: DEFAULT_SCHEDULER, neighbours, taken, exact };
+        let expressions = self.shared.expressions(binding).await?;
+        let mut input = Input {
+            binding: &asking,
+            clusters,
+            scheduler: DEFAULT_SCHEDULER,
+            neighbours,
+            taken: Taken::new(),
+            exact: Exact::new(),
+            residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
+            expressions: expressions.as_deref(),
+        };
         // Once it is written there, what it was given counts as room: the scheduler would not find out that there is none.
         input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
-        failback::earlier(binding, &scheduler::schedule(&input)).map(<[TargetCluster]>::to_vec)
+        Ok(failback::earlier(binding, &scheduler::schedule(&input)).map(<[TargetCluster]>::to_vec))
     }
 
     /// How long an earlier group is still to be watched before the binding returns to it. That it is well since a time that is still to come
@@ -218,7 +226,7 @@ impl Controller for Failback {
             self.forget(key);
             return Ok(again(rests.min(LOOK)));
         }
-        let earlier = self.earlier(key, &binding, &clusters, now).await;
+        let earlier = self.earlier(key, &binding, &clusters, now).await?;
         let well = earlier
             .and_then(|targets| failback::well_since(&binding, &targets, find).map(|since| (targets, since)));
         let Some((targets, since)) = well else {

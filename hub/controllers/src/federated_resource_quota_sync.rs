@@ -88,7 +88,7 @@ impl FederatedResourceQuotaSync {
 
     /// Writes the Works; false where one cannot be there yet.
     async fn put(&self, works: &[Work]) -> Result<bool, Error> {
-        let mut all = true;
+        let (mut all, mut refused) = (true, None);
         for work in works {
             match self.shared.put_work(work).await {
                 Ok(Put::Wait) => all = false,
@@ -102,10 +102,12 @@ impl FederatedResourceQuotaSync {
                 }
                 // A cluster that is just coming (or going) has no execution namespace yet (or any more).
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
+                // What one cluster may not have keeps nothing from the others.
+                Err(error @ Error::Api(ApiError::Forbidden { .. })) => refused = refused.or(Some(error)),
                 Err(error) => return Err(error),
             }
         }
-        Ok(all)
+        refused.map_or(Ok(all), Err)
     }
 
     async fn sync(&self, key: &Key, quota: Option<&FederatedResourceQuota>) -> Result<bool, Error> {

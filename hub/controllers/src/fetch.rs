@@ -157,6 +157,14 @@ pub mod kinds {
         must(api, "edge.karmada.io/v1alpha1", "LinkPolicy")
     }
 
+    /// `edge.karmada.io` ResidencyRule.
+    ///
+    /// # Errors
+    /// The kind is not served.
+    pub fn residency_rules(api: &dyn Api) -> Result<Resource, Error> {
+        must(api, "edge.karmada.io/v1alpha1", "ResidencyRule")
+    }
+
     /// `remedy.karmada.io` Remedy.
     ///
     /// # Errors

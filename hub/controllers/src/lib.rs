@@ -43,6 +43,7 @@ pub mod policy;
 pub mod propagation;
 pub mod remedy;
 mod removal_limit;
+pub mod residency;
 #[cfg(test)]
 mod rig;
 pub mod scheduler;

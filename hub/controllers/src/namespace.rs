@@ -9,6 +9,7 @@ use karmada_api::cluster::{Cluster, ClusterSpec};
 use karmada_api::names;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::work::Work;
+use karmada_core::residency::may_mean;
 use karmada_core::skip::SkipRules;
 use karmada_core::{namespace as decide, overrides};
 use serde_json::Value;
@@ -75,15 +76,43 @@ fn is_news(transition: &Transition<Cluster>) -> bool {
     seen(before) != seen(now)
 }
 
-/// Whether an override policy may mean a namespace, as it was or as it is.
-fn means(transition: &Transition<OverridePolicy>, namespace: &str) -> bool {
-    let object = ObjectReference {
+/// A namespace, as policies and rules select it.
+fn reference(namespace: &str) -> ObjectReference {
+    ObjectReference {
         api_version: "v1".to_owned(),
         kind: "Namespace".to_owned(),
         name: namespace.to_owned(),
         ..ObjectReference::default()
-    };
+    }
+}
+
+/// Whether an override policy may mean a namespace, as it was or as it is.
+fn means(transition: &Transition<OverridePolicy>, namespace: &str) -> bool {
+    let object = reference(namespace);
     transition.states().any(|policy| policy.namespace().is_empty() && overrides::may_mean(policy, &object))
+}
+
+/// What to look at where ResidencyRules cover namespaces: those that a rule may mean or meant, everywhere; and all that any may mean, in a cluster
+/// whose labels changed, which are nothing to the others.
+fn by_residency(shared: &ControllerContext) -> [Source<Errand>; 2] {
+    let names = shared.namespaces.clone();
+    let rules = shared.residency.wakes(move |transition| {
+        let means = |name: &&Arc<str>| transition.states().any(|rule| may_mean(rule, &reference(name)));
+        names.all().iter().filter(means).map(Errand::everywhere).collect()
+    });
+    let (names, all) = (shared.namespaces.clone(), shared.residency.rules.clone());
+    let clusters = shared.clusters.wakes(move |transition| {
+        let labels = |cluster: &Option<Arc<Cluster>>| cluster.as_ref()?.metadata.labels.clone();
+        let rules = all.all("");
+        if rules.is_empty() || labels(&transition.before) == labels(&transition.now) {
+            return Vec::new();
+        }
+        let meant =
+            names.all().into_iter().filter(|name| rules.iter().any(|rule| may_mean(rule, &reference(name))));
+        let to = |namespace| Errand { namespace, cluster: Some(transition.key.name.clone()) };
+        meant.map(to).collect()
+    });
+    [rules, clusters]
 }
 
 /// The namespace that a Work is for, and where it is.
@@ -107,7 +136,7 @@ impl NamespaceSync {
     }
 
     /// What wakes this controller: a namespace, for every cluster; a cluster that comes or is moved elsewhere, for every namespace; a
-    /// ClusterOverridePolicy, for those that it may mean or meant; the Work of an earlier namespace of the same name that is gone.
+    /// ClusterOverridePolicy or a ResidencyRule, for those that it may mean or meant; the Work of an earlier namespace of the same name that is gone.
     pub fn wakes(shared: &ControllerContext) -> Vec<Source<Errand>> {
         let own = Source::new("v1", "Namespace", |change| vec![Errand::everywhere(&key_of(change).name)]);
         let names = shared.namespaces.clone();
@@ -126,7 +155,9 @@ impl NamespaceSync {
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             namespace_of_work(change).into_iter().collect()
         });
-        vec![own, clusters, policies, works.but_status()]
+        let mut sources = vec![own, clusters, policies, works.but_status()];
+        sources.extend(by_residency(shared));
+        sources
     }
 
     /// Sends a namespace to one cluster.
@@ -176,8 +207,11 @@ impl Controller for NamespaceSync {
             return Ok(Action::Done);
         }
         let clusters = self.shared.clusters.all("");
+        let residency = self.shared.residency.now().covering_object(&namespace);
         let meant = |cluster: &Arc<Cluster>| {
-            !cluster.deleting() && errand.cluster.as_ref().is_none_or(|name| **name == *cluster.name())
+            !cluster.deleting()
+                && residency.admits(cluster).is_ok()
+                && errand.cluster.as_ref().is_none_or(|name| **name == *cluster.name())
         };
         let writes = clusters.iter().filter(|cluster| meant(cluster));
         let writes: Vec<_> = writes.map(|cluster| self.send(&namespace, cluster).boxed()).collect();

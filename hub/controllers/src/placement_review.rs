@@ -8,6 +8,7 @@ use std::sync::Arc;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
+use karmada_api::residency_rule::ResidencyRule;
 use karmada_api::strings::labels;
 use karmada_api::{names, object};
 use karmada_core::detector::{Reading, Takeover};
@@ -32,6 +33,8 @@ pub struct AsIf {
     pub policies: Vec<PropagationPolicy>,
     /// OverridePolicies and ClusterOverridePolicies (without a namespace).
     pub overrides: Vec<OverridePolicy>,
+    /// ResidencyRules.
+    pub rules: Vec<ResidencyRule>,
 }
 
 /// How often webhooks are asked what the answers before made a question of.
@@ -100,13 +103,16 @@ async fn reviewed(
             Takeover::Never
         },
         injects_state: gate(Gate::StatefulFailoverInjection),
+        residency: shared.residency.as_if(&as_if.rules).covering_object(template),
     };
     let key = Key { namespace: namespace.into(), name: name.into() };
     let neighbours = |binding: &ResourceBinding| match gate(Gate::WorkloadAffinity) {
         true => shared.bindings.neighbours(&key, &binding.spec),
         false => AllowedClusters::default(),
     };
-    Ok(placement_review::review(&input, what_if, |binding| (neighbours(binding), Taken::new())))
+    Ok(placement_review::review(&input, what_if, |binding| {
+        (neighbours(binding), Taken::new(), shared.expressions_over(binding, template))
+    }))
 }
 
 /// A given policy with the permanent id of the one that it stands for: what that one claimed stays claimed when it is changed.

@@ -9,6 +9,7 @@ use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
 use karmada_core::feature_gates::Gate;
+use karmada_core::residency;
 use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::trigger::{self, SchedulingCause, Trigger};
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
@@ -68,7 +69,8 @@ impl Scheduler {
 
     /// What wakes this controller: a binding whose spec or marks changed; and where a cluster came, went or changed in a way that
     /// placement can see, those whom it concerns, and those that have no place; a quota, or what is used of it, for those of its namespace that
-    /// have no place.
+    /// have no place; a ResidencyRule, for those that have no place, and where it goes for those that it may have covered. One that comes wakes
+    /// nobody who has a place: that stays until it is scheduled for another reason.
     pub fn wakes(self: &Arc<Self>) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
             KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
@@ -90,6 +92,16 @@ impl Scheduler {
                 unplaced.iter().filter(|key| key.namespace == transition.key.namespace).cloned().collect()
             }));
         }
+        let scheduler = self.clone();
+        sources.push(self.shared.residency.wakes(move |transition| {
+            let mut keys: BTreeSet<Key> = scheduler.unplaced.lock().clone();
+            if let (Some(gone), None) = (&transition.before, &transition.now) {
+                keys.extend(
+                    scheduler.shared.bindings.placing(|template| residency::may_mean(gone, template)),
+                );
+            }
+            keys.into_iter().collect()
+        }));
         if self.reservations.are_kept() {
             sources.extend(KINDS.iter().map(|kind| {
                 let scheduler = self.clone();
@@ -226,7 +238,8 @@ impl Controller for Scheduler {
             self.reservations.remove(key);
             return Ok(Action::Done);
         };
-        let clusters = self.shared.clusters.all("");
+        let (clusters, expressions) =
+            (self.shared.clusters.all(""), self.shared.expressions(&binding).await?);
         let mut input = Input {
             binding: &binding,
             clusters: &clusters,
@@ -234,6 +247,8 @@ impl Controller for Scheduler {
             neighbours: self.neighbours(key, &binding.spec),
             taken: self.reservations.taken(),
             exact: Exact::new(),
+            residency: self.shared.residency.of(api, &binding.spec.resource).await?,
+            expressions: expressions.as_deref(),
         };
         if self.estimator.is_some() {
             input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::failover::preservation;
 use crate::overrides::{self, Applied, AppliedOverrides, OverrideError};
+use crate::residency::Residency;
 use crate::scheduler::webster;
 use crate::targets::target_clusters;
 
@@ -39,6 +40,8 @@ pub struct Input<'a, C, O> {
     pub interpreter: &'a dyn Interpreter,
     /// Whether status that the workload took along when it left a cluster becomes labels where it comes to.
     pub injects_state: bool,
+    /// The ResidencyRules that cover the template.
+    pub residency: &'a Residency,
 }
 
 /// Why there is no Work for a cluster.
@@ -50,6 +53,9 @@ pub enum WorkError {
     /// The cluster is on its way out.
     #[error("cluster {0} is being removed")]
     Leaving(String),
+    /// A ResidencyRule covers the template, whatever overrides make of it, and does not allow the cluster.
+    #[error("residency rule {0} does not allow it there")]
+    Residency(String),
     /// An override cannot be applied.
     #[error(transparent)]
     Override(#[from] OverrideError),
@@ -136,6 +142,7 @@ fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
     if cluster.deleting() {
         return Err(WorkError::Leaving(cluster_name.to_owned()));
     }
+    input.residency.admits(cluster).map_err(|rule| WorkError::Residency(rule.to_owned()))?;
     let mut wanted = input.template.clone();
     let (api_version, kind) = (object::api_version(&wanted), object::kind(&wanted));
     let revises = input.interpreter.enabled(api_version, kind, Operation::ReviseReplica);

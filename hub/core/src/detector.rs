@@ -26,6 +26,7 @@ use self::activation::Activation;
 pub use self::preemption::Takeover;
 pub use self::reading::{Parts, Reading};
 use crate::belonging;
+use crate::cluster_expressions;
 use crate::skip::SkipRules;
 
 /// How closely a selector means an object.
@@ -286,13 +287,14 @@ pub fn binding(
             return Ok(BindingChange::Nothing);
         }
         let spec = spec(template, policy, BindingSpec::default(), reading, priority)?;
-        let binding = ResourceBinding {
+        let mut binding = ResourceBinding {
             api_version: "work.karmada.io/v1alpha2".to_owned(),
             kind: binding_kind(template).to_owned(),
             metadata: metadata(template, policy),
             spec,
             ..ResourceBinding::default()
         };
+        cluster_expressions::carry(&mut binding.metadata, &policy.metadata);
         return Ok(BindingChange::Create(Box::new(binding)));
     };
     let owner = existing.metadata.owner_references.iter().flatten().find(|o| o.controller == Some(true));
@@ -309,6 +311,9 @@ pub fn binding(
         Activation::WithTheNextChange => of_template(template, existing.spec.clone(), reading)?,
     };
     adopt(&mut wanted.metadata, metadata(template, policy));
+    if activation == Activation::Now {
+        cluster_expressions::carry(&mut wanted.metadata, &policy.metadata);
+    }
     let mut compared = wanted.clone();
     compared.spec.resource.resource_version.clone_from(&existing.spec.resource.resource_version);
     if compared == *existing {

@@ -23,11 +23,13 @@
 //! exported Services    ── service_export ▶ questions to who has them, EndpointSlices on the hub; service_import ▶ Services for who imports them
 //! the hub's RBAC       ── unified_auth ▶ who may be impersonated in a cluster
 //! quotas + bindings    ── quota ─────▶ whether a write fits, what is used, one Work per assignment
+//! rules + an object    ── residency ─▶ in which clusters it may be
 //! ```
 
 pub mod belonging;
 pub mod binding;
 pub mod cluster;
+pub mod cluster_expressions;
 pub mod controllers_list;
 pub mod cron_federated_hpa;
 pub mod dependencies;
@@ -51,6 +53,7 @@ pub mod rebalancer;
 pub mod registration;
 pub mod remedy;
 pub mod removal_limit;
+pub mod residency;
 pub mod scheduler;
 pub mod service_export;
 pub mod service_import;

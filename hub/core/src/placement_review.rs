@@ -19,7 +19,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::binding::{self, ClusterWork};
+use crate::cluster_expressions::ClusterExpressions;
 use crate::detector::{self, BindingChange, Reading, Takeover};
+use crate::residency::Residency;
+use crate::scheduler::assumptions::Taken;
+use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{self, Decision, Outcome};
 use crate::skip::SkipRules;
 use crate::targets::target_clusters;
@@ -48,6 +52,8 @@ pub struct Input<'a, P, C, O> {
     pub takeover: Takeover,
     /// Whether status that a workload took along becomes labels where it comes to.
     pub injects_state: bool,
+    /// The ResidencyRules that cover the template.
+    pub residency: Residency,
 }
 
 /// What is to be different from how it is, as `PlacementReview.spec.whatIf` says it.
@@ -123,14 +129,14 @@ impl WhatIf {
     }
 }
 
-/// Reviews a template. `rest` completes what the scheduler looks at beside the binding and the clusters: where neighbours are, and what room is
-/// taken.
+/// What the scheduler looks at beside the binding and the clusters: where neighbours are, what room is taken, who evaluates its expressions.
+pub type Beside = (AllowedClusters, Taken, Option<Box<dyn ClusterExpressions>>);
+
+/// Reviews a template. `rest` completes what the scheduler looks at.
 pub fn review<P, C, O>(
     input: &Input<'_, P, C, O>,
     what_if: &WhatIf,
-    rest: impl FnOnce(
-        &ResourceBinding,
-    ) -> (scheduler::workload_affinity::AllowedClusters, scheduler::assumptions::Taken),
+    rest: impl FnOnce(&ResourceBinding) -> Beside,
 ) -> Review
 where
     P: Borrow<PropagationPolicy>,
@@ -156,7 +162,7 @@ where
         Err(message) => return Review::stops(by, message),
     };
     let clusters = what_if.apply(input.clusters);
-    let (neighbours, taken) = rest(&binding);
+    let (neighbours, taken, expressions) = rest(&binding);
     let exact = what_if.full_clusters.iter().map(|name| (name.clone(), 0)).collect();
     let asked = scheduler::Input {
         binding: &binding,
@@ -165,6 +171,8 @@ where
         neighbours,
         taken,
         exact,
+        residency: input.residency.clone(),
+        expressions: expressions.as_deref(),
     };
     let decision = scheduler::preview(&asked);
     let message = why_not_placed(&decision.outcome);
@@ -177,6 +185,7 @@ where
         overrides: input.overrides,
         interpreter: input.reading.interpreter,
         injects_state: input.injects_state,
+        residency: &input.residency,
     };
     let works = bounded(binding::works(&rendered));
     let left_out = target_clusters(&placed).len().saturating_sub(works.len());

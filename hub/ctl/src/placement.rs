@@ -67,7 +67,7 @@ pub struct Schedule {
     /// Only say what would become of it; required, as `kubectl apply` is what schedules.
     #[arg(long, required = true)]
     dry_run: bool,
-    /// A file of templates and of policies that count as if they were applied; `-` reads what is piped in.
+    /// A file of templates, and of policies and ResidencyRules that count as if they were applied; `-` reads what is piped in.
     #[arg(long, short)]
     filename: PathBuf,
     #[command(flatten)]
@@ -206,8 +206,9 @@ fn text(review: &Value) -> Result<String> {
 
 fn is_policy(object: &Value) -> bool {
     let kind = object["kind"].as_str().unwrap_or_default();
-    object["apiVersion"].as_str().is_some_and(|version| version.starts_with("policy.karmada.io/"))
-        && (kind.ends_with("PropagationPolicy") || kind.ends_with("OverridePolicy"))
+    let of = |group: &str| object["apiVersion"].as_str().is_some_and(|version| version.starts_with(group));
+    (of("policy.karmada.io/") && (kind.ends_with("PropagationPolicy") || kind.ends_with("OverridePolicy")))
+        || (of("edge.karmada.io/") && kind == "ResidencyRule")
 }
 
 /// The text of a file, or what is piped in.
@@ -325,10 +326,10 @@ mod tests {
 
     #[test]
     fn a_file_holds_objects_lists_and_policies() {
-        let all = objects("kind: Deployment\napiVersion: apps/v1\n---\nkind: List\nitems: [{kind: A}, {kind: B}]\n---\n---\nkind: PropagationPolicy\napiVersion: policy.karmada.io/v1alpha1\n").unwrap();
+        let all = objects("kind: Deployment\napiVersion: apps/v1\n---\nkind: List\nitems: [{kind: A}, {kind: B}]\n---\n---\nkind: PropagationPolicy\napiVersion: policy.karmada.io/v1alpha1\n---\nkind: ResidencyRule\napiVersion: edge.karmada.io/v1alpha1\n").unwrap();
         let kinds: Vec<&str> = all.iter().map(|object| object["kind"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["Deployment", "A", "B", "PropagationPolicy"]);
-        assert_eq!(all.iter().filter(|object| is_policy(object)).count(), 1);
+        assert_eq!(kinds, ["Deployment", "A", "B", "PropagationPolicy", "ResidencyRule"]);
+        assert_eq!(all.iter().filter(|object| is_policy(object)).count(), 2);
         assert!(objects(": [").is_err());
     }
 

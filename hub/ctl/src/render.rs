@@ -4,14 +4,17 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
 use karmada_api::admission::{self, Context, Operation};
-use karmada_api::{CLUSTER_GROUP, POLICY_GROUP, object};
+use karmada_api::residency_rule::ResidencyRule;
+use karmada_api::{CLUSTER_GROUP, EDGE_GROUP, POLICY_GROUP, object};
 use karmada_core::placement_review;
 use karmada_core::placement_review::files::{Files, Rendered, render};
 use karmada_core::placement_review::shown::{self, Manifests};
+use karmada_core::residency::Rules;
 use karmada_interpreter::Chain;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -23,7 +26,7 @@ use crate::placement::{self, Shape, WhatIf};
 const ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Kinds of Kubernetes and of Karmada without a namespace, with their groups. Of others, their CustomResourceDefinition among the files says so.
-const CLUSTER_SCOPED: [(&str, &str); 28] = [
+const CLUSTER_SCOPED: [(&str, &str); 29] = [
     ("", "Namespace"),
     ("", "Node"),
     ("", "PersistentVolume"),
@@ -36,6 +39,7 @@ const CLUSTER_SCOPED: [(&str, &str); 28] = [
     ("apiregistration.k8s.io", "APIService"),
     ("certificates.k8s.io", "CertificateSigningRequest"),
     (CLUSTER_GROUP, "Cluster"),
+    (EDGE_GROUP, "ResidencyRule"),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
     ("networking.k8s.io", "IPAddress"),
@@ -149,7 +153,7 @@ fn read(path: &Path) -> Result<Vec<Value>> {
 fn sorted(objects: Vec<Value>, now: Timestamp) -> Result<Files> {
     let (scopes, defined) = scopes(&objects);
     let mut files = Files::default();
-    let mut clusters: Vec<Value> = Vec::new();
+    let (mut clusters, mut rules): (Vec<Value>, Vec<Arc<ResidencyRule>>) = Default::default();
     for mut one in objects {
         let (group, _) = object::group_version(object::api_version(&one));
         let (group, kind) = (group.to_owned(), object::kind(&one).to_owned());
@@ -170,6 +174,7 @@ fn sorted(objects: Vec<Value>, now: Timestamp) -> Result<Files> {
             (POLICY_GROUP, "OverridePolicy" | "ClusterOverridePolicy") => {
                 files.overrides.push(admitted(&group, one, now)?);
             }
+            (EDGE_GROUP, "ResidencyRule") => rules.push(Arc::new(admitted(&group, one, now)?)),
             (CLUSTER_GROUP, "Cluster") => clusters.push(one),
             ("config.karmada.io", _) => {
                 bail!("{} is not looked at here: take it out of the files", name(&one))
@@ -177,6 +182,7 @@ fn sorted(objects: Vec<Value>, now: Timestamp) -> Result<Files> {
             _ => files.templates.push(with_defaults(one)),
         }
     }
+    files.residency = Rules::of(rules);
     let served = enablements(&files.templates);
     for one in clusters {
         let what = name(&one);
@@ -407,6 +413,25 @@ spec: {syncMode: Pull}
         let rendered = render(&broken, &Default::default(), &Chain::default());
         let told = unmade(&broken, &rendered);
         assert!(told.len() == 1 && told[0].starts_with("Deployment web for north: "), "{told:?}");
+    }
+
+    #[test]
+    fn a_residency_rule_of_the_files_keeps_objects_out_of_clusters() {
+        let rule = |kind: &str| {
+            format!(
+                "{FILES}---\n{{apiVersion: edge.karmada.io/v1alpha1, kind: ResidencyRule, metadata: {{name: home}}, spec: {{resourceSelectors: [{{apiVersion: {kind}}}], clusterAffinity: {{clusterNames: [elsewhere]}}}}}}\n"
+            )
+        };
+        let told = |kind: &str| {
+            let files = files(&rule(kind)).unwrap();
+            let rendered = render(&files, &Default::default(), &Chain::default());
+            (unmade(&files, &rendered), rendered[0].review.message.clone())
+        };
+        let (unmade, message) = told("v1, kind: Secret");
+        assert_eq!(unmade, ["Secret key for north: residency rule home does not allow it there"]);
+        assert_eq!(message, "");
+        let (_, message) = told("apps/v1, kind: Deployment");
+        assert!(message.contains("did not match residency rule home"), "{message}");
     }
 
     #[test]

@@ -89,6 +89,7 @@ mod tests {
         "FederatedHPA",
         "FederatedResourceQuota",
         "LinkPolicy",
+        "ResidencyRule",
         "MultiClusterService",
         "Remedy",
         "ServiceExport",

@@ -14,8 +14,14 @@ use karmada_registry::{AdmissionRequest, Operation, RegistryContext};
 use karmada_schema::object::meta;
 use serde_json::Value;
 
+use super::placement_expressions;
+
 /// Groups of the fleet's own machinery, which controllers alone write (Works, bindings, Clusters): no webhook and no policy judges it.
 pub const EXEMPT: &[&str] = &["work.karmada.io", "cluster.karmada.io"];
+
+/// Kinds whose annotations may hold expressions over clusters.
+const BEARS_EXPRESSIONS: [&str; 4] =
+    ["PropagationPolicy", "ClusterPropagationPolicy", "ResourceBinding", "ClusterResourceBinding"];
 
 /// An object that is labelled so cannot be deleted by anyone.
 const PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
@@ -43,6 +49,9 @@ impl Admission for KarmadaPolicies {
         let mut errors = karmada::validate(group, kind, operation, request.object, request.old);
         if kind == "ClusterTaintPolicy" {
             errors.extend(validate_cluster_taint_policy(request.object, self.taint_policies));
+        }
+        if BEARS_EXPRESSIONS.contains(&kind) && !object::deleting(request.object) {
+            errors.extend(placement_expressions::validate(request.object, request.old));
         }
         if kind == "CronFederatedHPA" {
             errors.extend(validate_cron_federated_hpa(request.object));

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use karmada_api::admission::{self, Context, Operation};
-use karmada_api::{POLICY_GROUP, object};
+use karmada_api::{EDGE_GROUP, POLICY_GROUP, object};
 use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::placement_review::{AsIf, review};
 use karmada_controllers::runner::Error;
@@ -20,6 +20,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
+
+use super::placement_expressions;
 
 /// Reviews that are made at once.
 const AT_ONCE: usize = 2;
@@ -81,9 +83,10 @@ impl PlacementReviews {
                     as_if.policies.push(self.admitted(policy)?);
                 }
                 "OverridePolicy" | "ClusterOverridePolicy" => as_if.overrides.push(self.admitted(policy)?),
+                "ResidencyRule" => as_if.rules.push(self.admitted(policy)?),
                 other => {
                     return Err(Status::bad_request(format!(
-                        "spec.policies: {other:?} is none of PropagationPolicy, ClusterPropagationPolicy, OverridePolicy and ClusterOverridePolicy"
+                        "spec.policies: {other:?} is none of PropagationPolicy, ClusterPropagationPolicy, OverridePolicy, ClusterOverridePolicy and ResidencyRule"
                     )));
                 }
             }
@@ -93,18 +96,23 @@ impl PlacementReviews {
 
     fn admitted<T: DeserializeOwned>(&self, mut policy: Value) -> Result<T, Status> {
         let kind = object::kind(&policy).to_owned();
-        if kind.starts_with("Cluster") {
+        let (group, is_wide) = match kind.as_str() {
+            "ResidencyRule" => (EDGE_GROUP, true),
+            kind => (POLICY_GROUP, kind.starts_with("Cluster")),
+        };
+        if is_wide {
             object::metadata(&mut policy).remove("namespace");
         } else if object::namespace(&policy).is_empty() {
             object::metadata(&mut policy).insert("namespace".into(), "default".into());
         }
         let (registry, name) = (&self.registry, object::name(&policy).to_owned());
         let context = Context { now: registry.now(), new_uuid: &|| registry.new_uid() };
-        admission::mutate(POLICY_GROUP, &kind, Operation::Create, &mut policy, None, &context);
-        let wrong = admission::validate(POLICY_GROUP, &kind, Operation::Create, &policy, None);
+        admission::mutate(group, &kind, Operation::Create, &mut policy, None, &context);
+        let mut wrong = admission::validate(group, &kind, Operation::Create, &policy, None);
+        wrong.extend(placement_expressions::validate(&policy, None));
         if !wrong.is_empty() {
             let causes = wrong.iter().map(karmada_kinds::cause).collect();
-            return Err(Status::invalid(POLICY_GROUP, &kind, &name, causes));
+            return Err(Status::invalid(group, &kind, &name, causes));
         }
         serde_json::from_value(policy).map_err(|error| Status::bad_request(format!("{kind} {name}: {error}")))
     }

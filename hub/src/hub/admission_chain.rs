@@ -13,7 +13,9 @@ use karmada_registry::admission::{
 use karmada_registry::{Clock, Parts, Registry};
 
 use super::opened::OpenedState;
-use crate::fleet::{CustomizationValidation, DeletionProtection, EXEMPT, FederatedQuotas, KarmadaPolicies};
+use crate::fleet::{
+    CustomizationValidation, DeletionProtection, EXEMPT, FederatedQuotas, KarmadaPolicies, ResidencyGuard,
+};
 use crate::settings::{Serves, Settings};
 use crate::{certificate_requests, randomness};
 
@@ -53,6 +55,7 @@ fn gates(opened: &OpenedState, authorizer: &Arc<Authorizer>, settings: &Settings
         Box::new(CertificateRequests::new(authorizer.clone(), certificate_requests::asked_name)),
         Box::new(KarmadaPolicies { taint_policies: settings.lifecycle.taint_policies }),
         Box::new(CustomizationValidation),
+        Box::new(ResidencyGuard::default()),
     ];
     if settings.access.accounts_of_pods {
         gates.push(Box::new(ServiceAccounts));

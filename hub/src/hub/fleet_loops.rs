@@ -53,6 +53,7 @@ pub(super) fn start(
         let (shared, stop) = (control.shared.clone(), background.stop.clone());
         background.tasks.spawn(customizations_document::tell(shared, gateway.clone(), stop).boxed());
         PlacementReviews::provide(registry, &control.shared).context("answering placement reviews")?;
+        control.residency();
     }
     control.models(Models::new(registry.clone(), gateway.clone()));
     control.repair(Repair::new(registry.clone(), gateway.clone()));

@@ -276,7 +276,7 @@ async fn a_webhook_that_hangs_or_is_not_trusted_is_named_and_holds_up_nobody_els
         let begun = Instant::now();
         loop {
             let definition = world.hub.registry.definition(events.0, events.1, events.2).unwrap();
-            let all = world.hub.registry.cache().shard(&definition.storage).snapshot("").items;
+            let all = world.hub.registry.cache().of_resource(&definition.storage).snapshot("").items;
             let is_meant = |event: &Value| {
                 let message = event["message"].as_str().unwrap_or_default();
                 event["reason"] == "ApplyPolicyFailed"

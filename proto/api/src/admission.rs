@@ -93,6 +93,7 @@ pub fn validate(
         }
         (CLUSTER_GROUP, "Cluster") => validation::cluster::validate_cluster(new),
         (EDGE_GROUP, "LinkPolicy") => validation::link_policy::validate_link_policy(new),
+        (EDGE_GROUP, "ResidencyRule") => validation::residency_rule::validate_residency_rule(new),
         _ => Vec::new(),
     }
 }

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | how is it spelled (labels, annotations, finalizers, reasons)? | [`strings`] |
 //! | how is it named? | [`names`] |
-//! | what fields does a kind have? | [`policy`], [`override_policy`], [`binding`], [`work`], [`cluster`], [`taint_policy`], [`remedy`], [`rebalancer`], [`federated_resource_quota`], [`federated_hpa`], [`cron_federated_hpa`] |
+//! | what fields does a kind have? | [`policy`], [`override_policy`], [`binding`], [`work`], [`cluster`], [`taint_policy`], [`remedy`], [`rebalancer`], [`federated_resource_quota`], [`federated_hpa`], [`cron_federated_hpa`], [`residency_rule`] |
 //! | does a selector match? | [`selector`] |
 //! | what may not leave the hub in a manifest? | [`manifest`] |
 //! | is a cluster ready? | [`readiness`] |
@@ -33,6 +33,7 @@ pub mod quota;
 pub mod readiness;
 pub mod rebalancer;
 pub mod remedy;
+pub mod residency_rule;
 pub mod resource_name;
 pub mod selector;
 mod skip;
@@ -49,5 +50,5 @@ pub const WORK_GROUP: &str = "work.karmada.io";
 pub const CLUSTER_GROUP: &str = "cluster.karmada.io";
 /// API group of MultiClusterService and MultiClusterIngress.
 pub const NETWORKING_GROUP: &str = "networking.karmada.io";
-/// API group of LinkPolicy and ClusterLink, this product's own.
+/// API group of LinkPolicy, ClusterLink and ResidencyRule, this product's own.
 pub const EDGE_GROUP: &str = "edge.karmada.io";

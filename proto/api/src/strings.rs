@@ -140,6 +140,13 @@ pub mod annotations {
     /// On a PropagationPolicy or ClusterPropagationPolicy: how long an earlier group of its clusters must have been well before workloads return to
     /// it from a later one, such as `10m`; without it they stay.
     pub const FAILBACK_AFTER: &str = "edge.karmada.io/failback-after";
+    /// On a PropagationPolicy or ClusterPropagationPolicy, and on its bindings: a CEL expression over `cluster` and `object` that holds for clusters that
+    /// may be chosen.
+    pub const CLUSTER_FILTER: &str = "edge.karmada.io/cluster-filter";
+    /// The same, for an expression that yields how good a cluster is, from 0 to 100.
+    pub const CLUSTER_SCORE: &str = "edge.karmada.io/cluster-score";
+    /// On a binding: by which expressions it was scheduled last, as JSON.
+    pub const APPLIED_EXPRESSIONS: &str = "edge.karmada.io/applied-cluster-expressions";
     /// On a binding that returned to an earlier group: the group and the clusters that it returned from, as JSON.
     pub const FAILBACK_FROM: &str = "edge.karmada.io/failback-from";
     /// On a binding that could not return: when that was given up, RFC 3339.
@@ -222,6 +229,13 @@ pub mod conditions {
     pub const FALSE: &str = "False";
     /// Condition status: unknown.
     pub const UNKNOWN: &str = "Unknown";
+
+    /// ResidencyRule: nothing that it covers is in a cluster that it does not allow; this product's own.
+    pub const COMPLIANT: &str = "Compliant";
+    /// Reason of Compliant=True.
+    pub const NO_VIOLATIONS: &str = "NoViolations";
+    /// Reason of Compliant=False, and of the answer to a write that would make it so.
+    pub const RESIDENCY_VIOLATED: &str = "ResidencyViolated";
 
     /// Cluster: accepts workloads.
     pub const READY: &str = "Ready";
@@ -328,6 +342,8 @@ pub mod conditions {
 pub mod events {
     /// On a Cluster: deletes wait for a person's word.
     pub const DELETES_HELD: &str = "DeletesHeld";
+    /// On a template and its binding: a ResidencyRule keeps it out of a cluster. On a ResidencyRule: something that it covers is in one.
+    pub const RESIDENCY_VIOLATED: &str = "ResidencyViolated";
     /// A policy claimed the template.
     pub const APPLY_POLICY_SUCCEED: &str = "ApplyPolicySucceed";
     /// A policy could not be applied, or none matches.

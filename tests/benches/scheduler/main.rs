@@ -40,6 +40,8 @@ fn targets(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> Vec<TargetCl
         neighbours: AllowedClusters::default(),
         taken: Taken::new(),
         exact: Default::default(),
+        residency: Default::default(),
+        expressions: None,
     };
     match schedule(&input).outcome {
         Outcome::Scheduled(targets) => targets,

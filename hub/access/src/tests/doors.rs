@@ -56,6 +56,7 @@ agent-a     impersonate core              users                 -            roo
 agent-a     update  rbac.authorization.k8s.io clusterroles      -            cluster-admin no
 agent-a     update  edge.karmada.io       clusterlinks/confirm  -            a     no
 agent-a     create  edge.karmada.io       linkpolicies          -            p     no
+agent-a     delete  edge.karmada.io       residencyrules        -            p     no
 agent-a     list    policy.karmada.io     propagationpolicies   shop         -     no
 agent-a     create  authorization.k8s.io  selfsubjectaccessreviews - -             yes
 agent-a     get     -                     /metrics              -            -     no
@@ -108,6 +109,7 @@ editor      create  policy.karmada.io     propagationpolicies   other        p  
 editor      update  cluster.karmada.io    clusters              -            a     no
 editor      patch   cluster.karmada.io    clusters/status       -            a     no
 editor      create  edge.karmada.io       linkpolicies          -            p     no
+editor      delete  edge.karmada.io       residencyrules        -            p     no
 editor      update  work.karmada.io       resourcebindings      shop         b     no
 editor      patch   work.karmada.io       works                 karmada-es-a w     no
 editor      create  rbac.authorization.k8s.io rolebindings      shop         x     no

@@ -269,6 +269,7 @@ fn every_field_of_the_kinds_that_people_write_is_told_in_words() {
         ("apis/autoscaling.karmada.io/v1alpha1", "io.karmada.autoscaling.v1alpha1.CronFederatedHPA"),
         ("apis/edge.karmada.io/v1alpha1", "io.karmada.edge.v1alpha1.ClusterLink"),
         ("apis/edge.karmada.io/v1alpha1", "io.karmada.edge.v1alpha1.LinkPolicy"),
+        ("apis/edge.karmada.io/v1alpha1", "io.karmada.edge.v1alpha1.ResidencyRule"),
         ("apis/remedy.karmada.io/v1alpha1", "io.karmada.remedy.v1alpha1.Remedy"),
     ] {
         let document = parse(&v3_document(&served, location).unwrap());

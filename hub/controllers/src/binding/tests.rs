@@ -2,6 +2,7 @@
 
 mod evictions;
 mod held_removals;
+mod residency;
 
 use karmada_api::strings::annotations;
 use serde_json::json;

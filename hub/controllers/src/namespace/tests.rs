@@ -33,6 +33,18 @@ async fn an_errand_for_one_cluster_looks_at_that_one_alone() {
     assert_eq!(works[0]["metadata"]["namespace"], "karmada-es-m2");
 }
 
+/// Its name tells something too, where a rule says so: others get it, and nothing fails.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_a_residency_rule_covers_goes_where_the_rule_allows_it() {
+    let mut objects = objects();
+    objects.push(json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "ResidencyRule", "metadata": {"name": "r"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "Namespace", "name": "team"}], "clusterAffinity": {"clusterNames": ["m2"]}}}));
+    let (api, _) = bears_trouble(&objects, look).await;
+    let places: Vec<Value> =
+        api.values(WORK_API, "Work").iter().map(|work| work["metadata"]["namespace"].clone()).collect();
+    assert_eq!(places, ["karmada-es-m2"]);
+}
+
 #[test]
 fn only_what_an_override_can_see_of_a_cluster_is_news() {
     let cluster = |generation: u64, region: &str, taints: &Value| -> Arc<Cluster> {

@@ -58,6 +58,41 @@ async fn a_cluster_that_goes_is_left_whatever_happens_between() {
     assert_eq!(binding["spec"]["clusters"], json!([{"name": "m2"}]));
 }
 
+fn residency_rule(selector: Value) -> Value {
+    json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "ResidencyRule", "metadata": {"name": "home"},
+        "spec": {"resourceSelectors": [selector], "clusterAffinity": {"clusterNames": ["m2"]}}})
+}
+
+/// By name, and by labels that only the template has; what was placed elsewhere goes with the next decision.
+#[tokio::test(start_paused = true)]
+async fn what_a_residency_rule_covers_is_placed_where_the_rule_allows_it() {
+    let labels = json!({"matchLabels": {"data": "personal"}});
+    for (selector, is_covered) in [
+        (json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}), true),
+        (json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": labels}), true),
+        (json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "other"}), false),
+    ] {
+        let mut template = rig::config_map("web");
+        template["metadata"]["labels"] = json!({"data": "personal"});
+        let mut objects = objects(&json!({}), 0);
+        objects[4]["spec"]["clusters"] = json!([{"name": "m1"}]);
+        objects.extend([template, residency_rule(selector.clone())]);
+        let (api, _) = bears_trouble(&objects, look).await;
+        let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        let placed =
+            if is_covered { json!([{"name": "m2"}]) } else { json!([{"name": "m1"}, {"name": "m2"}]) };
+        assert_eq!(binding["spec"]["clusters"], placed, "{selector}");
+    }
+    let mut objects = objects(&json!({"clusterAffinity": {"clusterNames": ["m1"]}}), 0);
+    objects.push(residency_rule(json!({"apiVersion": "v1", "kind": "ConfigMap"})));
+    let (api, _) = bears_trouble(&objects, look).await;
+    let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(
+        binding["status"]["conditions"][0]["message"],
+        "0/2 clusters are available: 1 cluster(s) did not match residency rule home, 1 cluster(s) did not match the placement cluster affinity constraint."
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_quota_refuses_is_told_and_tried_again() {
     let rig = Rig::new(objects(&json!({}), 6)).await;

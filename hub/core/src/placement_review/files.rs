@@ -20,6 +20,7 @@ use crate::binding;
 use crate::dependencies::recorded::Candidate;
 use crate::dependencies::{Sight, wanted};
 use crate::detector::{self, Parts, Reading, Takeover};
+use crate::residency::Rules;
 use crate::scheduler::assumptions::Taken;
 use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{ClusterVerdict, Outcome};
@@ -36,6 +37,8 @@ pub struct Files {
     pub overrides: Vec<OverridePolicy>,
     /// The fleet.
     pub clusters: Vec<Cluster>,
+    /// Every ResidencyRule.
+    pub residency: Rules,
 }
 
 /// A template with what becomes of it.
@@ -91,8 +94,9 @@ fn reviewed(
         skip: &SkipRules::default(),
         takeover: Takeover::Never,
         injects_state: false,
+        residency: files.residency.covering_object(template),
     };
-    review(&input, what_if, |_| (AllowedClusters::default(), Taken::new()))
+    review(&input, what_if, |_| (AllowedClusters::default(), Taken::new(), None))
 }
 
 /// Of policies, those of the template's namespace, and those of none.
@@ -206,6 +210,7 @@ fn follow(
         overrides: &overrides,
         interpreter,
         injects_state: false,
+        residency: &files.residency.covering_object(template),
     };
     let works = super::bounded(binding::works(&rendered));
     review.left_out += binding.spec.required_by[0].clusters.len() - works.len();
@@ -249,6 +254,7 @@ mod tests {
             policies: vec![serde_json::from_value(policy).unwrap()],
             overrides: vec![serde_json::from_value(mirror).unwrap()],
             clusters: vec![cluster("c"), cluster("b"), cluster("a")],
+            residency: Rules::default(),
         }
     }
 

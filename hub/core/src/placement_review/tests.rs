@@ -60,6 +60,7 @@ fn asked(world: &World, what_if: &WhatIf) -> Review {
         skip: &SkipRules::default(),
         takeover: Takeover::AsPoliciesSay,
         injects_state: false,
+        residency: Default::default(),
     };
     review(&input, what_if, |_| Default::default())
 }
@@ -144,6 +145,7 @@ fn what_is_placed_stays_and_is_explained_too() {
             skip: &SkipRules::default(),
             takeover: Takeover::Never,
             injects_state: false,
+            residency: Default::default(),
         },
         &world.policies[0],
     )

@@ -14,7 +14,10 @@ use karmada_api::policy::Placement;
 use super::assumptions::Assumed;
 use super::division::{self, Candidate, Division, DivisionError, Mode};
 use super::filter::{self, Unfit};
-use super::{ClusterVerdict, Decision, Failure, Input, Outcome, components, estimate, spread};
+use super::scores::Scores;
+use super::{
+    ClusterVerdict, Decision, Failure, Input, Outcome, cluster_changes, components, estimate, spread,
+};
 
 /// How often one schedule asks whether a group means a cluster: 10,000 clusters and 50 groups, 100 clusters and 5,000.
 const MOST_LOOKS: usize = 500_000;
@@ -49,6 +52,8 @@ struct Seen<'a> {
     free: i64,
     /// The template is placed there now.
     already: bool,
+    /// What the policy's expression says, from 0 to 100.
+    score: i64,
 }
 
 /// What is asked of each cluster of a fleet, and answered once for all that are alike.
@@ -58,12 +63,14 @@ struct Facts<'a> {
     binding: &'a ResourceBinding,
     /// Whether the kind is served, by the list of what is: most clusters share theirs with many.
     serves: BTreeMap<*const Vec<ApiEnablement>, bool>,
+    scores: Scores<'a>,
 }
 
 impl<'a> Facts<'a> {
-    fn of(binding: &'a ResourceBinding) -> Self {
+    fn of<C>(input: &Input<'a, C>) -> Self {
+        let binding = input.binding;
         let placed = binding.spec.clusters.iter().map(|target| &*target.name).collect();
-        Facts { placed, binding, serves: BTreeMap::new() }
+        Facts { placed, binding, serves: BTreeMap::new(), scores: Scores::of(binding, input.expressions) }
     }
 
     fn serves(&mut self, cluster: &Cluster) -> bool {
@@ -84,16 +91,25 @@ impl<'a> Seen<'a> {
         let spec = &binding.spec;
         let already = facts.placed.contains(cluster.name());
         let serves = filter::api(already, || facts.serves(cluster));
-        let others = filter::eviction(cluster.name(), spec)
+        let mut others = filter::residency(cluster, &input.residency)
+            .and_then(|()| filter::eviction(cluster.name(), spec))
             .and_then(|()| filter::spread_property(cluster, placement))
             .and_then(|()| filter::taints(&cluster.spec.taints, &placement.cluster_tolerations, already))
             .and_then(|()| neighbours.together(cluster.name(), already))
             .and_then(|()| neighbours.apart(cluster.name(), already));
-        let fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
+        let mut score = 0;
+        let mut fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
+        // Expressions cost the most: they are asked of clusters that may be chosen in any group.
+        if fits && facts.scores.are_asked() && cluster_changes::may_use(placement, cluster) {
+            match facts.scores.ask(cluster) {
+                Ok(said) => score = said,
+                Err(unfit) => (others, fits) = (Err(unfit), false),
+            }
+        }
         let taken = input.taken.get(cluster.name()).map(Vec::as_slice).unwrap_or_default();
         let reckoned = if fits { free(binding, cluster, placement, taken) } else { 0 };
         let free = input.exact.get(cluster.name()).map_or(reckoned, |exact| reckoned.min(*exact));
-        Seen { cluster, serves, others, free, already }
+        Seen { cluster, serves, others, free, already, score }
     }
 }
 
@@ -126,7 +142,7 @@ pub(super) fn eligible<'a, C>(
     let tiers: Vec<_> =
         groups.iter().map(|group| filter::affinity_tiers(placement, group, workload)).collect();
     let means = |cluster: &Cluster| tiers.iter().any(|tiers| filter::tier(cluster, tiers).is_ok());
-    let mut facts = Facts::of(input.binding);
+    let mut facts = Facts::of(input);
     let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts));
     let fits = |seen: &Seen<'_>| !seen.cluster.deleting() && seen.serves.is_ok() && seen.others.is_ok();
     seen.filter(|seen| fits(seen) && means(seen.cluster))
@@ -141,8 +157,12 @@ pub(super) fn place<C>(
     placement: &Placement,
     mode: Mode,
 ) -> Decision {
-    let mut facts = Facts::of(input.binding);
+    let mut facts = Facts::of(input);
     let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts)).collect();
+    if let Some(why) = facts.scores.stopped {
+        let outcome = Outcome::Failed(Failure::Error(why));
+        return Decision { report: super::going(clusters), ..Decision::plain(outcome) };
+    }
     let plan = Plan { binding: input.binding, placement, mode, clusters: seen };
     if placement.cluster_affinities.is_empty() {
         return plan.attempt("", None).into_decision(Vec::new());
@@ -211,7 +231,7 @@ impl Plan<'_> {
             match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
                 Ok(tier) => {
                     verdicts.push((name, ClusterVerdict::Passed));
-                    let score = spread::locality_score(seen.already);
+                    let score = spread::locality_score(seen.already) + seen.score;
                     candidates.push(Candidate { cluster: seen.cluster, free: seen.free, tier, score });
                 }
                 Err(reason) => {

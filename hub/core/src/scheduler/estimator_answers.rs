@@ -105,6 +105,8 @@ mod tests {
             neighbours: AllowedClusters::default(),
             taken: Default::default(),
             exact: Exact::new(),
+            residency: Default::default(),
+            expressions: None,
         };
         asked(&input).into_iter().map(str::to_owned).collect()
     }

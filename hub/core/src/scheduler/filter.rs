@@ -9,15 +9,29 @@ use karmada_api::policy::{ClusterAffinity, ClusterAffinityTerm, Placement};
 use karmada_api::selector::{affinity_matches, tolerates};
 use karmada_api::strings::taints;
 
+use crate::residency::Residency;
+
+/// Reasons that are told one by one.
+const MOST_REASONS: usize = 32;
+
 /// Why a cluster may not have it. The texts reach the user, counted, in the condition Scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Unfit {
     /// It does not serve the kind.
     #[error("cluster(s) did not have the API resource")]
     Api,
+    /// A ResidencyRule does not allow it there; this product's own.
+    #[error("cluster(s) did not match residency rule {0}")]
+    Residency(String),
     /// A taint keeps it away.
     #[error("cluster(s) had untolerated taint {{{0}}}")]
     Taint(String),
+    /// The policy's filter, an expression, does not mean it; this product's own.
+    #[error("cluster(s) did not match the policy's cluster-filter")]
+    Filter,
+    /// An expression of the policy fails on it; this product's own.
+    #[error("cluster(s) failed the policy's {0}")]
+    Expression(String),
     /// The placement does not mean it.
     #[error("cluster(s) did not match the placement cluster affinity constraint")]
     Affinity,
@@ -41,6 +55,14 @@ pub enum Unfit {
 /// [`Unfit::Api`] where it does not.
 pub fn api(already_target: bool, serves: impl FnOnce() -> bool) -> Result<(), Unfit> {
     if already_target || serves() { Ok(()) } else { Err(Unfit::Api) }
+}
+
+/// Whether no ResidencyRule keeps it away. What stands there already is kept away as well: the rule came later, or the cluster changed.
+///
+/// # Errors
+/// [`Unfit::Residency`] with the first rule that does.
+pub fn residency(cluster: &Cluster, residency: &Residency) -> Result<(), Unfit> {
+    residency.admits(cluster).map_err(|rule| Unfit::Residency(rule.to_owned()))
 }
 
 /// Whether no taint keeps it away. What stands there already stays: evicting is another matter.
@@ -128,5 +150,10 @@ pub fn explain(total: usize, unfit: &[Unfit]) -> String {
     }
     let mut parts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     parts.sort();
+    // What expressions say of clusters may be another thing for each.
+    if let Some(more) = parts.len().checked_sub(MOST_REASONS).filter(|more| *more > 0) {
+        parts.truncate(MOST_REASONS);
+        parts.push(format!("and {more} further reasons"));
+    }
     format!("0/{total} clusters are available: {}.", parts.join(", "))
 }

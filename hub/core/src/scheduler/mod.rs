@@ -13,6 +13,7 @@ pub mod estimator_answers;
 pub mod events;
 pub mod filter;
 pub mod queue;
+mod scores;
 pub mod spread;
 pub mod trigger;
 pub mod webster;
@@ -34,6 +35,8 @@ use self::estimator_answers::Exact;
 use self::filter::Unfit;
 use self::trigger::Trigger;
 use self::workload_affinity::AllowedClusters;
+use crate::cluster_expressions::ClusterExpressions;
+use crate::residency::Residency;
 use crate::{condition, seconds, set_condition};
 
 /// What the scheduler looks at.
@@ -50,6 +53,10 @@ pub struct Input<'a, C> {
     pub taken: Taken,
     /// What agents said of the room for it.
     pub exact: Exact,
+    /// The ResidencyRules that cover its template.
+    pub residency: Residency,
+    /// Who evaluates the expressions of its policy, where that has some.
+    pub expressions: Option<&'a dyn ClusterExpressions>,
 }
 
 /// Why a binding was not scheduled.
@@ -233,6 +240,7 @@ pub fn apply(binding: &ResourceBinding, decision: &Decision) -> Option<ResourceB
         let notes = wanted.metadata.annotations.get_or_insert_default();
         notes.insert(annotations::APPLIED_PLACEMENT.to_owned(), text);
     }
+    scores::note_applied(&mut wanted);
     (wanted != *binding).then_some(wanted)
 }
 

@@ -6,7 +6,7 @@ use karmada_api::policy::{ClusterAffinityTerm, Placement, ReplicaSchedulingType}
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, conditions, labels};
 
 use super::division::Mode;
-use super::{cluster_changes, components};
+use super::{cluster_changes, components, scores};
 
 /// What a binding asks of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Trigger {
 /// Why a binding is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchedulingCause {
-    /// The placement is another than the one applied.
+    /// The placement, or an expression beside it, is another than the one applied.
     Placement,
     /// The number of replicas is another than the one placed.
     Replicas,
@@ -49,7 +49,7 @@ pub fn trigger(binding: &ResourceBinding, clusters: &[&Cluster], scheduler: &str
     // What a person asked for counts whatever else changed beside it.
     let mode = if rebalance_asked(binding) { Mode::Fresh } else { Mode::Steady };
     let schedule = |cause| Trigger::Schedule { mode, cause };
-    if placement_changed(binding, placement) {
+    if placement_changed(binding, placement) || scores::changed(binding) {
         return schedule(SchedulingCause::Placement);
     }
     if replicas_changed(binding, placement) {

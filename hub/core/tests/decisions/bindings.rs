@@ -40,6 +40,7 @@ fn wanted(
         overrides,
         interpreter: &Native,
         injects_state: false,
+        residency: &Default::default(),
     };
     works::works(&input).collect()
 }
@@ -207,6 +208,7 @@ fn a_cluster_on_its_way_out_gets_no_work() {
         overrides: &none,
         interpreter: &Native,
         injects_state: false,
+        residency: &Default::default(),
     };
     let wanted: Vec<works::ClusterWork> = works::works(&input).collect();
     assert_eq!(wanted[0].work, Err(WorkError::Leaving("m1".to_owned())));

@@ -3,6 +3,7 @@
 mod bindings;
 mod clusters;
 mod detection;
+mod expressions;
 mod scheduling;
 
 use karmada_api::binding::ResourceBinding;

@@ -173,6 +173,8 @@ fn the_set_that_a_workload_has_in_a_cluster_counts_as_room_for_it() {
             neighbours: Default::default(),
             taken: Default::default(),
             exact: Default::default(),
+            residency: Default::default(),
+            expressions: None,
         };
         let Outcome::Scheduled(targets) = scheduler::schedule(&input).outcome else {
             panic!("{:?}", scheduler::schedule(&input));

@@ -32,6 +32,8 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
+        residency: Default::default(),
+        expressions: None,
     })
 }
 

@@ -102,6 +102,8 @@ fn step(mut binding: ResourceBinding, clusters: &[Cluster], minute: usize) -> St
         neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
+        residency: Default::default(),
+        expressions: None,
     });
     let before = binding.spec.clusters.clone();
     if let Some(wanted) = scheduler::apply(&binding, &decision) {
@@ -240,6 +242,8 @@ fn refused(mut binding: ResourceBinding, clusters: &[Cluster], answer: &Value) -
         neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
+        residency: Default::default(),
+        expressions: None,
     });
     let decision = decision.refused(answer["reason"].as_str().unwrap(), answer["message"].as_str().unwrap());
     let now = "2026-01-01T00:00:00Z".parse().unwrap();

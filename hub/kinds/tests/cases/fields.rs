@@ -47,6 +47,8 @@ const QUOTA_WORKS: &str = "hub/core/src/quota/works.rs";
 const REMOVAL_LIMIT: &str = "hub/core/src/removal_limit.rs";
 const LINK_POLICY: &str = "proto/api/src/link_policy.rs";
 const LINKS: &[&str] = &["LinkPolicy"];
+const RESIDENCY: &str = "hub/core/src/residency.rs";
+const RESIDENCY_RULE: &[&str] = &["ResidencyRule"];
 const QUOTA: &[&str] = &["FederatedResourceQuota"];
 const SERVICES: &str = "hub/core/src/multi_cluster_service.rs";
 const SERVICE: &[&str] = &["MultiClusterService"];
@@ -342,6 +344,13 @@ const ACTED_ON: &[Acted] = &[
     (LINKS, "spec.deletes.maxObjects", REMOVAL_LIMIT, "max_objects"),
     (LINKS, "spec.deletes.maxPercent", REMOVAL_LIMIT, "max_percent"),
     (LINKS, "spec.deletes.within", LINK_POLICY, "within_seconds"),
+    (RESIDENCY_RULE, "spec.clusterAffinity.clusterNames[]", RESIDENCY, "cluster_affinity"),
+    (RESIDENCY_RULE, "spec.clusterAffinity.exclude[]", RESIDENCY, "cluster_affinity"),
+    (RESIDENCY_RULE, "spec.clusterAffinity.fieldSelector.{fields}", RESIDENCY, "cluster_affinity"),
+    (RESIDENCY_RULE, "spec.clusterAffinity.labelSelector.{labels}", RESIDENCY, "cluster_affinity"),
+    (RESIDENCY_RULE, "spec.namespaces[]", RESIDENCY, "spec.namespaces"),
+    (RESIDENCY_RULE, "spec.resourceSelectors[].{object}", RESIDENCY, "wanted.kind"),
+    (RESIDENCY_RULE, "spec.resourceSelectors[].labelSelector.{labels}", RESIDENCY, "label_selector"),
     (&["Remedy"], "spec.actions[]", REMEDY, "spec.actions"),
     (&["Remedy"], "spec.clusterAffinity.clusterNames[]", REMEDY, "cluster_affinity"),
     (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.conditionStatus", REMEDY, "condition_status"),

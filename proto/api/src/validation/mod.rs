@@ -11,6 +11,7 @@ pub mod link_policy;
 pub mod override_policy;
 pub mod placement;
 pub mod policy;
+pub mod residency_rule;
 pub mod taint_policy;
 
 use serde::de::DeserializeOwned;

@@ -37,6 +37,7 @@ pub(super) const KINDS: &[(&str, &str, &str, bool)] = &[
     ("policy.karmada.io/v1alpha1", "ClusterTaintPolicy", "clustertaintpolicies", false),
     ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", false),
     ("edge.karmada.io/v1alpha1", "LinkPolicy", "linkpolicies", false),
+    ("edge.karmada.io/v1alpha1", "ResidencyRule", "residencyrules", false),
     ("remedy.karmada.io/v1alpha1", "Remedy", "remedies", false),
     ("autoscaling.karmada.io/v1alpha1", "FederatedHPA", "federatedhpas", true),
     ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA", "cronfederatedhpas", true),
