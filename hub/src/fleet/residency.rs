@@ -15,7 +15,7 @@ use karmada_core::residency::{self, Rules, allows};
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_registry::admission::Admission;
-use karmada_registry::cache::Shard;
+use karmada_registry::cache::ResourceCache;
 use karmada_registry::{AdmissionRequest, Operation, RegistryContext};
 use karmada_schema::object::{ObjectKey, Stored};
 use parking_lot::Mutex;
@@ -64,14 +64,14 @@ impl Default for ResidencyGuard {
 }
 
 impl ResidencyGuard {
-    /// The rules of `rules` as they are now.
-    fn rules(&self, rules: &Shard) -> ReadRules {
-        let now = rules.revision();
+    /// The rules, as they are stored now.
+    fn rules(&self, stored: &ResourceCache) -> ReadRules {
+        let now = stored.revision();
         let mut read = self.read.lock();
         if let Some((_, rules)) = read.as_ref().filter(|(at, _)| *at == now) {
             return rules.clone();
         }
-        let snapshot = rules.snapshot("");
+        let snapshot = stored.snapshot("");
         let one = |stored: &Arc<Stored>| {
             let rule = serde_json::from_slice::<ResidencyRule>(&stored.json());
             rule.map(Arc::new).map_err(|error| format!("{} cannot be read: {error}", stored.key.name))
@@ -83,15 +83,15 @@ impl ResidencyGuard {
     }
 
     fn judge_work(&self, context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        let (cache, rules) = (context.cache(), context.cache().of_resource(&self.rules));
+        let (cache, stored) = (context.cache(), context.cache().of_resource(&self.rules));
         let unreadable = cache.unreadable_in(&self.rules, "");
-        if rules.is_empty() && unreadable.is_none() {
+        if stored.is_empty() && unreadable.is_none() {
             return Ok(());
         }
         let Some(cluster) = names::cluster_of_execution_namespace(&request.key.namespace) else {
             return Ok(());
         };
-        let rules = match unreadable.map_or_else(|| self.rules(&rules), Err) {
+        let rules = match unreadable.map_or_else(|| self.rules(&stored), Err) {
             Ok(rules) => rules,
             Err(_) if is_unchanged(request) => return Ok(()),
             Err(why) => {
@@ -108,7 +108,7 @@ impl ResidencyGuard {
     /// What is strange about a rule, and no fault: a kind that is not served here, clusters that are not there.
     fn remark(&self, context: &RegistryContext, request: &AdmissionRequest<'_>) {
         let Ok(rule) = serde_json::from_value::<ResidencyRule>(request.object.clone()) else { return };
-        let catalogue = served.catalogue();
+        let catalogue = context.catalogue();
         for (at, selector) in rule.spec.resource_selectors.iter().enumerate() {
             let (group, version) = object::group_version(&selector.api_version);
             if catalogue.kind(group, version, &selector.kind).is_none() {
