@@ -66,10 +66,10 @@ impl Store {
                     .and_then(|file| schema::salvage(&file, &memory))
                 {
                     Ok(works) => {
-                        tracing::warn!(works, "the ledger is damaged: so many Works could be read in it")
+                        tracing::warn!(works, "the ledger is damaged: so many Works could be read in it");
                     }
                     Err(failed) => {
-                        tracing::error!(%failed, "the ledger is damaged, and not all that could be read was kept")
+                        tracing::error!(%failed, "the ledger is damaged, and not all that could be read was kept");
                     }
                 }
                 let mut store = Self { connection: memory, file: None, durable: false };
