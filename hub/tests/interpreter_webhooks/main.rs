@@ -212,7 +212,10 @@ fn respond(request: &Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_webhook_says_stands_on_the_hub_and_in_the_member() {
     let (world, webhook) = (World::start().await, Server::start(respond).await);
-    create(&world.hub, CONFIGURATIONS, "", configuration(&webhook.client(), &["*"], 5)).await;
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": server::SERVICE},
+        "spec": {"type": "ExternalName", "externalName": "localhost"}});
+    create(&world.hub, ("", "v1", "services"), "default", service).await;
+    create(&world.hub, CONFIGURATIONS, "", configuration(&webhook.client_of_service(), &["*"], 5)).await;
     apply_sample(&world.hub).await;
     let binding = until(&world.hub, BINDINGS, "web-deployment", "the binding", |binding| {
         binding["spec"]["clusters"][0]["replicas"] == 7
@@ -306,8 +309,12 @@ async fn a_webhook_that_hangs_or_is_not_trusted_is_named_and_holds_up_nobody_els
     told("tls: ").await;
     assert_eq!(get(&world.hub, BINDINGS, "default", "web-deployment"), None);
     webhook.state.hangs.store(false, Ordering::Relaxed);
+    webhook.state.rambles.store(true, Ordering::Relaxed);
     forget_hooks(&world.hub).await;
     create(&world.hub, CONFIGURATIONS, "", configuration(&webhook.client(), &["InterpretReplica"], 1)).await;
+    told("the answer is longer than 3145728 bytes").await;
+    assert_eq!(get(&world.hub, BINDINGS, "default", "web-deployment"), None);
+    webhook.state.rambles.store(false, Ordering::Relaxed);
     until(&world.hub, BINDINGS, "web-deployment", "the binding", |binding| binding["spec"]["replicas"] == 7)
         .await;
     world.end().await;

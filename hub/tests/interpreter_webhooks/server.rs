@@ -17,7 +17,15 @@ pub struct State {
     asked: Mutex<Vec<Value>>,
     /// Whether it accepts and says nothing.
     pub hangs: AtomicBool,
+    /// Whether it answers with more than anybody has to say.
+    pub rambles: AtomicBool,
 }
+
+/// The Service by which it is reached on the hub, in namespace `default`.
+pub const SERVICE: &str = "hooks";
+
+/// More than an answer may have.
+const TOO_LONG: usize = 7 << 19;
 
 /// A running webhook; it ends with the test.
 pub struct Server {
@@ -31,8 +39,8 @@ impl Server {
     pub async fn start(respond: fn(&Value) -> Value) -> Server {
         let now = jiff::Timestamp::now();
         let (authority, _) = karmada_certs::Authority::create(now).unwrap();
-        let certificate =
-            authority.issue_server(&["127.0.0.1".to_owned()], Duration::from_secs(3600), now).unwrap();
+        let names = ["127.0.0.1".to_owned(), format!("{SERVICE}.default.svc")];
+        let certificate = authority.issue_server(&names, Duration::from_secs(3600), now).unwrap();
         let config = karmada_certs::server_config(&certificate, &[authority.certificate().clone()]).unwrap();
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -59,6 +67,13 @@ impl Server {
     /// The `clientConfig` that reaches it.
     pub fn client(&self) -> Value {
         json!({"url": format!("https://127.0.0.1:{}/interpret", self.port), "caBundle": self.ca_bundle})
+    }
+
+    /// The same by a Service.
+    pub fn client_of_service(&self) -> Value {
+        let service =
+            json!({"namespace": "default", "name": SERVICE, "path": "/interpret", "port": self.port});
+        json!({"service": service, "caBundle": self.ca_bundle})
     }
 
     /// What it was asked to do so far.
@@ -89,7 +104,8 @@ impl State {
         let context =
             json!({"apiVersion": context["apiVersion"], "kind": context["kind"], "response": response});
         let answer = http::Response::builder().header("content-type", "application/json");
-        Ok(answer.body(Full::new(Bytes::from(context.to_string()))).unwrap())
+        let more = if self.rambles.load(Ordering::Relaxed) { TOO_LONG } else { 0 };
+        Ok(answer.body(Full::new(Bytes::from(context.to_string() + &" ".repeat(more)))).unwrap())
     }
 }
 
