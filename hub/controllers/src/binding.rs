@@ -430,15 +430,21 @@ impl Binding {
         let writes = binding::works(&input).map(|wanted| self.write_and_tell(template, wanted).boxed());
         let mut outcomes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
         let (mut failed, mut withheld) = (None, None);
+        let key = Key { namespace: binding.namespace().into(), name: binding.name().into() };
         while let Some(outcome) = outcomes.next().await {
             match outcome {
-                Ok(Written::Withheld(why)) => withheld = withheld.or(Some(why)),
+                Ok(Written::Withheld(why)) => {
+                    // At once: a rule may change while the others are written, and then wakes those that are noted.
+                    self.shared.residency.note(&key, true);
+                    withheld = withheld.or(Some(why));
+                }
                 Ok(Written::Yes | Written::No) => {}
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        let key = Key { namespace: binding.namespace().into(), name: binding.name().into() };
-        self.shared.residency.note(&key, withheld.is_some());
+        if withheld.is_none() {
+            self.shared.residency.note(&key, false);
+        }
         if let Some(why) = withheld {
             let about = Reference::of_binding(binding);
             self.shared.recorder.record(&about, EventType::Warning, events::RESIDENCY_VIOLATED, &why);

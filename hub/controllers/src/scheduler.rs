@@ -8,6 +8,7 @@ use std::sync::Arc;
 use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
+use karmada_core::cluster_expressions::Said;
 use karmada_core::feature_gates::Gate;
 use karmada_core::residency;
 use karmada_core::scheduler::estimator_answers::Exact;
@@ -260,7 +261,9 @@ impl Controller for Scheduler {
         let decision = scheduler::schedule(&input);
         let measure = measure(&input, &decision);
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
-        let in_groups = self.looks_at_groups() && binding.spec.workload_affinity_groups.is_some();
+        // Of its group, and of what an expression looks at in a cluster's status, nobody tells when they change.
+        let by_what_is_untold = (self.looks_at_groups() && binding.spec.workload_affinity_groups.is_some())
+            || !Said::of(&binding.metadata).is_none();
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
         let carried_out = self.carry_out(&resource, binding, decision).await;
         if let Some(measure) = measure {
@@ -273,8 +276,7 @@ impl Controller for Scheduler {
         self.note(key, !matches!(outcome, Outcome::Failed(_)));
         match (outcome.retry(), &outcome) {
             (Retry::ForRoom, _) => Ok(Action::AwaitRoom),
-            // Its group may move, which no cluster tells of.
-            (Retry::Never, Outcome::Failed(_)) if in_groups => Ok(Action::AwaitRoom),
+            (Retry::Never, Outcome::Failed(_)) if by_what_is_untold => Ok(Action::AwaitRoom),
             (Retry::Soon, Outcome::Failed(failure)) => Err(Error::Other(failure.to_string())),
             _ => Ok(Action::Done),
         }

@@ -109,15 +109,17 @@ impl UnifiedAuth {
             self.remove(cluster.name()).await?;
             return Ok(true);
         }
-        let mut all = true;
+        let (mut all, mut refused) = (true, None);
         for work in &works {
             match self.shared.put_work(work).await {
                 Ok(Put::Done | Put::Beside { .. }) => {}
                 Ok(Put::Wait) | Err(Error::Api(ApiError::NotFound(_))) => all = false,
+                // One that may not be there keeps no other from its cluster.
+                Err(error @ Error::Api(ApiError::Forbidden { .. })) => refused = refused.or(Some(error)),
                 Err(error) => return Err(error),
             }
         }
-        Ok(all)
+        refused.map_or(Ok(all), Err)
     }
 
     /// Nobody may be impersonated there any more.

@@ -122,9 +122,14 @@ impl Residency {
     }
 }
 
-/// Whether the objects of a rule may be in a cluster.
+/// Whether the objects of a rule may be in a cluster. A policy that says `zone In` means clusters of which one zone is listed, as in Karmada; a
+/// rule means those of which all are, as nobody knows in which zone of a cluster a Pod will run.
 pub fn allows(rule: &ResidencyRule, cluster: &Cluster) -> bool {
-    affinity_matches(&rule.spec.cluster_affinity, cluster)
+    let affinity = &rule.spec.cluster_affinity;
+    let fields = affinity.field_selector.iter().flat_map(|selector| &selector.match_expressions);
+    let zones = fields.filter(|one| one.key == "zone" && one.operator == "In");
+    affinity_matches(affinity, cluster)
+        && zones.into_iter().all(|one| cluster.spec.zones.iter().all(|zone| one.values.contains(zone)))
 }
 
 /// Whether a rule covers an object.

@@ -173,12 +173,22 @@ fn status(status: &ClusterStatus) -> Value {
         "resourceSummary": {"allocatable": room.allocatable, "allocated": room.allocated, "allocating": room.allocating}})
 }
 
+/// Where kubectl keeps what it applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// A template as expressions see it.
 fn shown_object(template: &Value) -> Cel {
     let text = |field: fn(&Value) -> &str| field(template).to_owned();
+    // What kubectl keeps in an annotation is the whole object, a Secret's data included.
+    let annotations: BTreeMap<_, _> = object::annotations(template)
+        .into_iter()
+        .filter(|(name, _)| {
+            name.as_str() != LAST_APPLIED && !matches!(object::kind(template), "Secret" | "ConfigMap")
+        })
+        .collect();
     let mut shown = json!({"apiVersion": text(object::api_version), "kind": text(object::kind),
         "metadata": {"name": text(object::name), "namespace": text(object::namespace),
-            "labels": object::labels(template), "annotations": object::annotations(template)}});
+            "labels": object::labels(template), "annotations": annotations}});
     if let Some(spec) = template.get("spec") {
         shown["spec"] = spec.clone();
     }
@@ -260,6 +270,9 @@ struct Bound {
     budget: Budget,
 }
 
+/// How an error begins that goes on with the key.
+const NO_SUCH_KEY: &str = "no such key";
+
 /// What an error comes to.
 fn fault(role: Role, error: &EvalError) -> Fault {
     let (_, called) = role.names();
@@ -269,7 +282,12 @@ fn fault(role: Role, error: &EvalError) -> Fault {
         )),
         EvalError::Crowded => Fault::Stopped(format!("{called}: {error}")),
         EvalError::Call => Fault::Failed(format!("{called}: it costs too much")),
-        EvalError::Failed(_) | EvalError::Type(_) => Fault::Failed(format!("{called}: {error}")),
+        EvalError::Type(_) => Fault::Failed(format!("{called}: {error}")),
+        // A key may have been made of what the object holds: it is read by more people than the object.
+        EvalError::Failed(why) if why.starts_with(NO_SUCH_KEY) => {
+            Fault::Failed(format!("{called}: {NO_SUCH_KEY} (has() tells whether there is one)"))
+        }
+        EvalError::Failed(_) => Fault::Failed(format!("{called}: {error}")),
     }
 }
 

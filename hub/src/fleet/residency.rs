@@ -96,7 +96,8 @@ impl ResidencyGuard {
             Err(_) if is_unchanged(request) => return Ok(()),
             Err(why) => {
                 let words = format!("no Work is taken until this residency rule is mended or deleted: {why}");
-                return Err(refused(words));
+                // Not the rule's own refusal: whoever wrote tries again, as nobody is told when it is readable.
+                return Err(Status::unavailable(words));
             }
         };
         let key = ObjectKey::new("", cluster);

@@ -18,6 +18,7 @@ use super::scores::Scores;
 use super::{
     ClusterVerdict, Decision, Failure, Input, Outcome, cluster_changes, components, estimate, spread,
 };
+use crate::cluster_expressions::HIGHEST;
 
 /// How often one schedule asks whether a group means a cluster: 10,000 clusters and 50 groups, 100 clusters and 5,000.
 const MOST_LOOKS: usize = 500_000;
@@ -97,12 +98,13 @@ impl<'a> Seen<'a> {
             .and_then(|()| filter::taints(&cluster.spec.taints, &placement.cluster_tolerations, already))
             .and_then(|()| neighbours.together(cluster.name(), already))
             .and_then(|()| neighbours.apart(cluster.name(), already));
-        let mut score = 0;
+        // Where expressions give scores, what is placed keeps the highest: no score alone moves anything.
+        let mut score = spread::locality_score(already);
         let mut fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
         // Expressions cost the most: they are asked of clusters that may be chosen in any group.
         if fits && facts.scores.are_asked() && cluster_changes::may_use(placement, cluster) {
             match facts.scores.ask(cluster) {
-                Ok(said) => score = said,
+                Ok(said) => score += if already { HIGHEST } else { said },
                 Err(unfit) => (others, fits) = (Err(unfit), false),
             }
         }
@@ -231,7 +233,7 @@ impl Plan<'_> {
             match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
                 Ok(tier) => {
                     verdicts.push((name, ClusterVerdict::Passed));
-                    let score = spread::locality_score(seen.already) + seen.score;
+                    let score = seen.score;
                     candidates.push(Candidate { cluster: seen.cluster, free: seen.free, tier, score });
                 }
                 Err(reason) => {
@@ -241,7 +243,10 @@ impl Plan<'_> {
             }
         }
         let result = if candidates.is_empty() {
-            Err(Failure::NoClusterFit(filter::explain(self.clusters.len(), &unfit)))
+            let explained = filter::explain(self.clusters.len(), &unfit);
+            // An expression that fails says nothing of where the binding is to be: what is placed stays until it is mended.
+            let fails = unfit.iter().any(|reason| matches!(reason, Unfit::Expression(_)));
+            Err(if fails { Failure::Error(explained) } else { Failure::NoClusterFit(explained) })
         } else {
             self.select_and_divide(candidates, tiers.len() > 1)
         };

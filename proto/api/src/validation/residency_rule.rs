@@ -29,12 +29,25 @@ pub fn validate_residency_rule(new: &Value) -> Vec<FieldError> {
         let wrong = |why| FieldError::invalid(&at("spec.namespaces", index), namespace.as_str(), why);
         errors.extend(names::dns_label(namespace).into_iter().map(wrong));
     }
-    if *cluster_affinity == ClusterAffinity::default() {
+    if means_every_cluster(cluster_affinity) {
         let why = "must say something: an empty one means every cluster";
         errors.push(FieldError::required("spec.clusterAffinity", why));
     }
     errors.extend(validate_affinity(cluster_affinity, "spec.clusterAffinity"));
     errors
+}
+
+/// Whether an affinity names nothing by which a cluster could be left out.
+fn means_every_cluster(affinity: &ClusterAffinity) -> bool {
+    let by_labels = affinity.label_selector.as_ref().is_some_and(|selector| {
+        selector.match_labels.as_ref().is_some_and(|labels| !labels.is_empty())
+            || selector.match_expressions.as_ref().is_some_and(|all| !all.is_empty())
+    });
+    let by_fields = affinity.field_selector.as_ref().is_some_and(|selector| {
+        selector.match_expressions.iter().any(|one| one.operator != "NotIn" || !one.values.is_empty())
+    });
+    let by_names = !affinity.cluster_names.is_empty() || !affinity.exclude.is_empty();
+    !(by_labels || by_fields || by_names)
 }
 
 /// What keeps a selector from meaning any object at all.
