@@ -36,7 +36,7 @@ const ON_A_CLUSTER: Limits =
 
 /// What they may cost in one decision.
 const IN_A_DECISION: Limits =
-    Limits { steps: 20_000_000, call: 20_000, work: 200_000_000, bytes: 2 << 30, time: NEVER };
+    Limits { steps: 5_000_000, call: 20_000, work: 50_000_000, bytes: 2 << 30, time: NEVER };
 
 /// The two expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -58,7 +58,7 @@ async fn a_cluster_that_goes_is_left_whatever_happens_between() {
     assert_eq!(binding["spec"]["clusters"], json!([{"name": "m2"}]));
 }
 
-fn residency_rule(selector: Value) -> Value {
+fn residency_rule(selector: &Value) -> Value {
     json!({"apiVersion": "edge.karmada.io/v1alpha1", "kind": "ResidencyRule", "metadata": {"name": "home"},
         "spec": {"resourceSelectors": [selector], "clusterAffinity": {"clusterNames": ["m2"]}}})
 }
@@ -76,7 +76,7 @@ async fn what_a_residency_rule_covers_is_placed_where_the_rule_allows_it() {
         template["metadata"]["labels"] = json!({"data": "personal"});
         let mut objects = objects(&json!({}), 0);
         objects[4]["spec"]["clusters"] = json!([{"name": "m1"}]);
-        objects.extend([template, residency_rule(selector.clone())]);
+        objects.extend([template, residency_rule(&selector)]);
         let (api, _) = bears_trouble(&objects, look).await;
         let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
         let placed =
@@ -84,7 +84,7 @@ async fn what_a_residency_rule_covers_is_placed_where_the_rule_allows_it() {
         assert_eq!(binding["spec"]["clusters"], placed, "{selector}");
     }
     let mut objects = objects(&json!({"clusterAffinity": {"clusterNames": ["m1"]}}), 0);
-    objects.push(residency_rule(json!({"apiVersion": "v1", "kind": "ConfigMap"})));
+    objects.push(residency_rule(&json!({"apiVersion": "v1", "kind": "ConfigMap"})));
     let (api, _) = bears_trouble(&objects, look).await;
     let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
     assert_eq!(

@@ -132,7 +132,7 @@ fn a_work_is_refused_for_what_is_new_in_it_and_what_is_there_is_let_be() {
     let refusal = refused(&rules, &both, None, &us).unwrap();
     assert_eq!((&*refusal.rule, &*refusal.object, &*refusal.cluster), ("eu-only", "Secret shop/db", "m2"));
     assert!(refusal.to_string().contains("kubectl get residencyrule eu-only"), "{refusal}");
-    assert_eq!(refused(&rules, &work(&[free.clone()]), None, &us), None);
+    assert_eq!(refused(&rules, &work(std::slice::from_ref(&free)), None, &us), None);
     // It was there before the rule: a finalizer of its Work can go, other things in it can change, and it can be taken out.
     assert_eq!(refused(&rules, &one, Some(&one), &us), None);
     assert_eq!(refused(&rules, &both, Some(&one), &us), None);

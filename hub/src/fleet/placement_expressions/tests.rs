@@ -114,14 +114,17 @@ fn what_it_costs_is_bounded_for_a_cluster_and_for_a_decision() {
     let many: serde_json::Map<String, Value> = (0..3_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     let (much, little) = (cluster("a", &Value::Object(many), "eu"), cluster("b", &json!({"k": "v"}), "eu"));
     let filter = "cluster.metadata.labels.all(a, cluster.metadata.labels.all(b, a != b || a == b))";
-    let evaluator = PlacementExpressions::default().evaluator(&said(filter, ""), None);
+    let compiler = PlacementExpressions::default();
+    let evaluator = compiler.evaluator(&said(filter, ""), None);
     assert_eq!(evaluator.score(&much), Err(Fault::Failed("cluster-filter: it costs too much".to_owned())));
     assert_eq!(evaluator.score(&little), Ok(0), "others are none the worse");
     let heavy: serde_json::Map<String, Value> = (0..40).map(|at| (format!("k{at}"), json!("v"))).collect();
     let heavy = cluster("c", &Value::Object(heavy), "eu");
     let stops = || {
-        let evaluator = PlacementExpressions::default().evaluator(&said(filter, ""), None);
-        let (at, fault) = (0..100_000).find_map(|at| Some((at, evaluator.score(&heavy).err()?))).unwrap();
+        let (programs, said) = (compiler.programs(&said(filter, "")), said(filter, ""));
+        let budget = Budget::new(Limits { steps: 100_000, ..IN_A_DECISION });
+        let bound = Bound { programs, said, object: None, budget };
+        let (at, fault) = (0..1_000).find_map(|at| Some((at, bound.score(&heavy).err()?))).unwrap();
         assert!(
             matches!(&fault, Fault::Stopped(why) if why.contains("costs too much over so many clusters")),
             "{fault:?}"

@@ -83,9 +83,9 @@ mod tests {
 
     use super::*;
 
-    fn refused(spec: Value) -> Vec<String> {
+    fn refused(spec: &Value) -> Vec<String> {
         let errors = validate_residency_rule(&json!({"metadata": {"name": "eu"}, "spec": spec}));
-        errors.into_iter().map(|error| error.field.to_string()).collect()
+        errors.into_iter().map(|error| error.field).collect()
     }
 
     #[test]
@@ -93,22 +93,22 @@ mod tests {
         let eu = json!({"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["eu"]}]}});
         let secrets = json!([{"apiVersion": "v1", "kind": "Secret"}]);
         let none: [&str; 0] = [];
-        assert_eq!(refused(json!({"resourceSelectors": secrets, "clusterAffinity": eu})), none);
-        assert_eq!(refused(json!({"namespaces": ["patients"], "clusterAffinity": eu})), none);
-        assert_eq!(refused(json!({"clusterAffinity": eu})), ["spec.resourceSelectors"]);
+        assert_eq!(refused(&json!({"resourceSelectors": secrets, "clusterAffinity": eu})), none);
+        assert_eq!(refused(&json!({"namespaces": ["patients"], "clusterAffinity": eu})), none);
+        assert_eq!(refused(&json!({"clusterAffinity": eu})), ["spec.resourceSelectors"]);
         assert_eq!(
-            refused(json!({"resourceSelectors": secrets, "clusterAffinity": {}})),
+            refused(&json!({"resourceSelectors": secrets, "clusterAffinity": {}})),
             ["spec.clusterAffinity"]
         );
-        assert_eq!(refused(json!({"resourceSelectors": secrets})).len(), 1, "it cannot be read");
+        assert_eq!(refused(&json!({"resourceSelectors": secrets})).len(), 1, "it cannot be read");
         assert_eq!(
-            refused(json!({"namespaces": ["A"], "clusterAffinity": eu})),
+            refused(&json!({"namespaces": ["A"], "clusterAffinity": eu})),
             ["spec.namespaces[0]"],
             "no namespace has such a name"
         );
         let unknown = json!({"fieldSelector": {"matchExpressions": [{"key": "country", "operator": "In", "values": ["eu"]}]}});
         assert_eq!(
-            refused(json!({"resourceSelectors": secrets, "clusterAffinity": unknown})),
+            refused(&json!({"resourceSelectors": secrets, "clusterAffinity": unknown})),
             ["spec.clusterAffinity.fieldSelector.matchExpressions[0].key"]
         );
         for (selector, field) in [
@@ -122,7 +122,7 @@ mod tests {
             ),
         ] {
             let spec = json!({"resourceSelectors": [selector], "namespaces": ["a"], "clusterAffinity": eu});
-            assert_eq!(refused(spec), [format!("spec.resourceSelectors[0].{field}")], "{selector}");
+            assert_eq!(refused(&spec), [format!("spec.resourceSelectors[0].{field}")], "{selector}");
         }
     }
 
