@@ -110,7 +110,7 @@ fn refusal_text(code: JoinRefusalCode, message: &str) -> String {
         JoinRefusalCode::ClusterTaken => "this cluster is registered under another name",
         JoinRefusalCode::NameInvalid => "the name cannot be used",
         JoinRefusalCode::CsrInvalid => "the certificate request was not accepted",
-        JoinRefusalCode::Permission => "the token may not do this",
+        JoinRefusalCode::Permission => "the hub does not allow it",
         JoinRefusalCode::ClockSkewed => "the clocks differ too much for certificates",
         JoinRefusalCode::JoinUnavailable | JoinRefusalCode::JoinRefusalUnspecified => {
             "the hub cannot join clusters now"

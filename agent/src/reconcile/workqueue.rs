@@ -181,7 +181,8 @@ impl Workqueue {
             .filter(|(key, task)| here(task) && task.due <= now && !self.running.contains_key(*key));
         let mut ready: Vec<(String, Task)> = waiting.map(|(key, task)| (key.clone(), *task)).collect();
         ready.sort_unstable_by(|(one, a), (other, b)| {
-            (a.class, a.cause, a.again, one).cmp(&(b.class, b.cause, b.again, other))
+            // What failed before holds nobody up, whatever its class.
+            (a.again, a.class, a.cause, one).cmp(&(b.again, b.class, b.cause, other))
         });
         let first_tries = ready.iter().filter(|(_, task)| task.is_first_try()).map(|(_, task)| task.class);
         let gate = first_tries.chain(under_way).min();

@@ -1,6 +1,6 @@
 //! Binding-status controller: what the Works report becomes the binding's and the template's status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl From<Report> for Work {
 
 /// Everything that a binding's status and its template's are made of, as it was seen: revisions, a digest of the Works, and how many
 /// changes of customizations there were.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Seen {
     binding: u64,
     template: u64,
@@ -69,13 +69,18 @@ struct Seen {
     changes: u64,
     /// Whether a webhook is being asked, or did not answer.
     waits: bool,
+    /// The Works of which one has not said everything yet: they are read again, and no others.
+    waiting: Arc<BTreeSet<Key>>,
 }
+
+/// How soon a binding is looked at again of which a webhook is being asked, where nobody says earlier that it answered.
+const LOOKS_AGAIN: Duration = Duration::from_secs(30);
 
 /// How the Works of a binding stand.
 struct Items {
     all: Vec<AggregatedStatusItem>,
-    /// The first change of a Work of which a webhook has not said everything yet.
-    waits: Option<u64>,
+    /// The Works of which a webhook has not said everything yet.
+    waiting: BTreeSet<Key>,
     /// Why a webhook did not.
     failed: Option<Error>,
 }
@@ -133,8 +138,8 @@ impl Controller for BindingStatus {
         let id = binding_id(&found).unwrap_or_default();
         let works = self.shared.works.digest(id);
         let customized = self.shared.customized.version();
-        let before = self.settled.lock().get(key).copied();
-        let same = before.filter(|seen| {
+        let before = self.settled.lock().get(key).cloned();
+        let same = before.clone().filter(|seen| {
             let all = (seen.binding, seen.works, seen.customized) == (found.revision, works, customized);
             all && !seen.waits
         });
@@ -156,20 +161,26 @@ impl Controller for BindingStatus {
         // Of what a webhook is asked, other webhooks and scripts say otherwise.
         let of = &binding.spec.resource;
         let on_hub = self.shared.customized.reads_status(&of.api_version, &of.kind);
-        let told = before
+        let (told, waited) = before
             .filter(|seen| seen.binding == found.revision && (seen.customized == customized || !on_hub))
-            .map_or(0, |seen| seen.changes);
-        let Items { all, waits, failed } = match on_hub {
+            .map_or_else(Default::default, |seen| (seen.changes, seen.waiting));
+        let Items { all, waiting, failed } = match on_hub {
             false => self.items(&binding, seen_works, told).await?,
-            true => self.interpreted_items(&binding, seen_works, told).await?,
+            true => self.interpreted_items(&binding, seen_works, (told, &waited)).await?,
         };
         let (binding, revision) = self.tell_binding(&resource, binding, all, found.revision).await?;
         let told_template = self.tell_template(&binding).await?;
-        let changes = waits.map_or(changes, |first| changes.min(first.saturating_sub(1)));
-        let (waits, template) = (waits.is_some() || told_template.is_none(), told_template.unwrap_or(0));
-        let seen = Seen { binding: revision, template, works, customized, changes, waits };
+        let is_waiting = !waiting.is_empty();
+        let (waits, template) = (is_waiting || told_template.is_none(), told_template.unwrap_or(0));
+        let waiting = Arc::new(waiting);
+        let seen = Seen { binding: revision, template, works, customized, changes, waits, waiting };
         self.settled.lock().insert(key.clone(), seen);
-        failed.map_or(Ok(Action::Done), Err)
+        match failed {
+            Some(failed) => Err(failed),
+            // An answer wakes this by the object that was asked about; by an override that may be of another name.
+            None if is_waiting => Ok(Action::RequeueAfter(LOOKS_AGAIN)),
+            None => Ok(Action::Done),
+        }
     }
 }
 
@@ -211,7 +222,7 @@ impl BindingStatus {
                 items.extend(status::item(binding, &Work::from(work.parse::<Report>()?)));
             }
         }
-        Ok(Items { all: items, waits: None, failed: None })
+        Ok(Items { all: items, waiting: BTreeSet::new(), failed: None })
     }
 
     /// The same, where a webhook is asked of what the clusters report: those are asked that have to be, side by side.
@@ -219,17 +230,18 @@ impl BindingStatus {
         &self,
         binding: &ResourceBinding,
         works: Vec<(Key, u64)>,
-        told: u64,
+        (told, waited): (u64, &BTreeSet<Key>),
     ) -> Result<Items, Error> {
         let resource = kinds::works(&*self.shared.api)?;
         let (known, of) = (known(binding), &binding.spec.resource);
         let customized = &self.shared.customized;
         let reads_health = customized.asks_webhook(&of.api_version, &of.kind, Operation::InterpretHealth);
-        let mut items = Items { all: Vec::with_capacity(works.len()), waits: None, failed: None };
+        let mut items =
+            Items { all: Vec::with_capacity(works.len()), waiting: BTreeSet::new(), failed: None };
         for (key, change) in works {
             let cluster = names::cluster_of_execution_namespace(&key.namespace);
             let before = cluster.and_then(|cluster| known.get(cluster)).copied();
-            if change <= told {
+            if change <= told && !waited.contains(&key) {
                 items.all.extend(before.cloned());
                 continue;
             }
@@ -243,7 +255,7 @@ impl BindingStatus {
                 let failed = self.ask(&resource, &work, operation, &error);
                 // A status that nobody can read is read again when there is another.
                 if !matches!(error, InterpretError::Object(_)) {
-                    items.waits = Some(items.waits.map_or(change, |first| first.min(change)));
+                    items.waiting.insert(key.clone());
                     items.failed = items.failed.take().or(failed);
                 }
             }

@@ -15,10 +15,11 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
+use karmada_interpreter::InterpretError;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::binding::{self, ClusterWork};
+use crate::binding::{self, ClusterWork, WorkError};
 use crate::cluster_expressions::ClusterExpressions;
 use crate::detector::{self, BindingChange, Reading, Takeover};
 use crate::residency::Residency;
@@ -200,6 +201,10 @@ fn bounded(works: impl Iterator<Item = ClusterWork>) -> Vec<ClusterWork> {
         if let Ok(made) = &work.work {
             // It fails in nothing: what counts takes all.
             let _ = serde_json::to_writer(&mut text, made);
+        }
+        // A question holds the whole template as well.
+        if let Err(WorkError::Interpret(InterpretError::Unanswered(question))) = &work.work {
+            text.0 = text.0.saturating_add(question.body.len());
         }
         taken.push(work);
         if text.0 >= MOST_TEXT {

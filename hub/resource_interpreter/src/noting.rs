@@ -2,20 +2,32 @@
 //!
 //! In: calls of an interpreter. Out: its answers, and the questions that stood in their place.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use karmada_api::binding::{AggregatedStatusItem, Component};
+use karmada_interpreter::question::Digest;
 use karmada_interpreter::{
     Answer, DependentObject, InterpretError, Interpreter, Operation, Question, Replicas,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
 
+/// Bytes of questions that are noted: what is asked beyond them is asked when it is looked at again.
+const MOST: usize = 16 << 20;
+
 /// Notes over an interpreter.
 pub struct Noting<'a> {
     inner: &'a dyn Interpreter,
-    questions: Mutex<Vec<Arc<Question>>>,
+    questions: Mutex<Noted>,
+}
+
+/// Each question once, and their bytes.
+#[derive(Default)]
+struct Noted {
+    questions: BTreeMap<Digest, Arc<Question>>,
+    bytes: usize,
 }
 
 impl<'a> Noting<'a> {
@@ -26,15 +38,15 @@ impl<'a> Noting<'a> {
 
     /// What has to be asked, each question once.
     pub fn into_questions(self) -> Vec<Arc<Question>> {
-        let mut questions = self.questions.into_inner();
-        questions.sort_by_key(|question| question.digest);
-        questions.dedup_by_key(|question| question.digest);
-        questions
+        self.questions.into_inner().questions.into_values().collect()
     }
 
     fn noted<T>(&self, answer: Answer<T>) -> Answer<T> {
         if let Err(InterpretError::Unanswered(question)) = &answer {
-            self.questions.lock().push(question.clone());
+            let mut noted = self.questions.lock();
+            if noted.bytes < MOST && noted.questions.insert(question.digest, question.clone()).is_none() {
+                noted.bytes += question.body.len();
+            }
         }
         answer
     }

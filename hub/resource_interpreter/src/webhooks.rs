@@ -5,6 +5,7 @@
 //! way is bounded. Reconciles wait for nobody: they come again.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,6 +23,12 @@ use crate::kept::Kept;
 
 /// Bytes of questions that are being asked at once, but for a single one that is larger.
 const UNDER_WAY: usize = 64 << 20;
+
+/// Questions that are being asked of one webhook at once: fewer than wait for one address before calls are refused, which would count as its failures.
+const OF_ONE: usize = 256;
+
+/// Bytes of a failure's words that are kept and logged: a webhook's own may be of any length.
+const WORDS: usize = 1024;
 
 /// Who can call webhooks.
 #[async_trait::async_trait]
@@ -54,6 +61,7 @@ pub struct InterpreterWebhooks {
 #[derive(Default)]
 struct Asking {
     questions: BTreeMap<Digest, usize>,
+    by_webhook: BTreeMap<String, usize>,
     bytes: usize,
 }
 
@@ -68,6 +76,12 @@ impl Drop for UnderWay {
         let mut asking = self.webhooks.asking.lock();
         let bytes = asking.questions.remove(&self.question.digest).unwrap_or_default();
         asking.bytes -= bytes;
+        if let Entry::Occupied(mut of_one) = asking.by_webhook.entry(self.question.whom.clone()) {
+            *of_one.get_mut() -= 1;
+            if *of_one.get() == 0 {
+                of_one.remove();
+            }
+        }
     }
 }
 
@@ -115,6 +129,11 @@ impl InterpreterWebhooks {
             if asking.bytes + bytes > UNDER_WAY && !asking.questions.is_empty() {
                 return false;
             }
+            let of_one = asking.by_webhook.entry(question.whom.clone()).or_default();
+            if *of_one >= OF_ONE {
+                return false;
+            }
+            *of_one += 1;
             asking.questions.insert(question.digest, bytes);
             asking.bytes += bytes;
             UnderWay { webhooks: self.clone(), question: question.clone() }
@@ -137,7 +156,10 @@ impl InterpreterWebhooks {
 
     /// Puts a question and keeps what became of it. One whose webhook is gone is of nobody's interest any more.
     async fn put(&self, question: &Question) {
-        let found = self.webhooks.read().iter().find(|webhook| webhook.whom == question.whom).cloned();
+        // Of this content: another one of its name would be believed as if it were this.
+        let is_asked =
+            |webhook: &&Arc<Webhook>| webhook.whom == question.whom && webhook.mark == question.mark;
+        let found = self.webhooks.read().iter().find(is_asked).cloned();
         let Some(webhook) = found else { return };
         let called = match self.caller.get() {
             Some(caller) => {
@@ -155,6 +177,7 @@ impl InterpreterWebhooks {
                     question.whom,
                     question.operation.name()
                 );
+                let why: String = why.chars().take(WORDS).collect();
                 tracing::warn!(kind = question.kind, namespace = question.namespace, name = question.name, %why, "a resource cannot be interpreted");
                 self.kept.failed(question.digest, why);
             }

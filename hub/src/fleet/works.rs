@@ -86,7 +86,14 @@ fn keeps_workloads(registry: &Registry, cluster: &str) -> bool {
         }
         Ok(None) => false,
         // Nobody knows what it says: what the site keeps can still be removed later.
-        Err(_) => true,
+        Err(status) => {
+            tracing::warn!(
+                cluster,
+                why = status.message,
+                "the Cluster cannot be read: its site keeps what goes"
+            );
+            true
+        }
     }
 }
 

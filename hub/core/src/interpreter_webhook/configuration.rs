@@ -38,7 +38,7 @@ pub struct Webhook {
     pub within: Duration,
     rules: Vec<Rule>,
     /// Of everything that stands in it: what it answered while another stood there is no answer of this one.
-    pub(super) mark: Digest,
+    pub mark: Digest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

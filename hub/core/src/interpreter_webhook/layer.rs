@@ -86,11 +86,16 @@ impl Layer {
     }
 }
 
+/// Characters of what is wrong with a patch that are told.
+const WORDS: usize = 512;
+
 fn identity(object: &Value) -> [&str; 4] {
     [object::api_version(object), object::kind(object), object::namespace(object), object::name(object)]
 }
 
 fn wrong(webhook: &Webhook, operation: Operation, why: &str) -> InterpretError {
+    // A patch may be named in it whole.
+    let why: String = why.chars().take(WORDS).collect();
     InterpretError::Object(format!("webhook {:?}, {}: {why}", webhook.whom, operation.name()))
 }
 

@@ -71,7 +71,8 @@ impl Asked<'_> {
         digest.0.update(webhook.whom.as_bytes());
         digest.0.update(format!("\0{}\0{:?}\0", self.operation.name(), self.replicas));
         if let Value::Object(fields) = self.object {
-            for (field, value) in fields {
+            for (field, value) in fields.iter().filter(|(field, _)| *field != "status" || self.reads_status())
+            {
                 digest.part(field);
                 match value {
                     Value::Object(metadata) if field == "metadata" => {
@@ -87,6 +88,18 @@ impl Asked<'_> {
         }
         digest.part(&self.items);
         digest.0.finalize().into()
+    }
+
+    /// Whether the object's status decides about the answer. Of what is asked of a template it does not: the hub itself writes that, often while
+    /// the template is rolled out, and each time it would be another question.
+    fn reads_status(&self) -> bool {
+        !matches!(
+            self.operation,
+            Operation::InterpretReplica
+                | Operation::InterpretComponent
+                | Operation::ReviseReplica
+                | Operation::InterpretDependency
+        )
     }
 
     /// The question, of this digest.
@@ -110,6 +123,7 @@ impl Asked<'_> {
         };
         Question {
             whom: webhook.whom.clone(),
+            mark: webhook.mark,
             operation: self.operation,
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
