@@ -108,6 +108,22 @@ fn what_does_not_compile_is_refused_with_its_place_where_it_is_written() {
     }
 }
 
+#[test]
+fn the_sample_says_what_it_means() {
+    let text = include_str!("../../../../deploy/samples/propagationpolicy-expressions.yaml");
+    let policy: Value = serde_saphyr::from_str(text).unwrap();
+    assert!(validate(&policy, None).is_empty(), "{:?}", validate(&policy, None));
+    let note = |key: &str| object::annotation(&policy, key).unwrap().to_owned();
+    let (filter, score) = (note(CLUSTER_FILTER), note(CLUSTER_SCORE));
+    assert_eq!(
+        asked(&filter, &score, &cluster("a", &json!({}), "eu")),
+        Ok(6),
+        "8 CPUs, of which 1.5 are taken"
+    );
+    assert_eq!(asked(&filter, &score, &cluster("a", &json!({"tier": "test"}), "eu")), Err(Fault::Filtered));
+    assert_eq!(asked(&filter, &score, &cluster("a", &json!({}), "us")), Err(Fault::Filtered));
+}
+
 /// A cluster that says much is left out; a decision that costs too much is none, and says so, at the same cluster each time.
 #[test]
 fn what_it_costs_is_bounded_for_a_cluster_and_for_a_decision() {
