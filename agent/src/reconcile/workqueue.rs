@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(keys(queue.take(NOW, 8)), ["crd"]);
         queue.done("crd");
         queue.again("crd", 0, NOW);
-        assert_eq!(keys(queue.take(NOW, 8)), ["crd", "deploy"]);
+        assert_eq!(keys(queue.take(NOW, 8)), ["deploy", "crd"]);
         queue.done("crd");
         queue.again("crd", 0, NOW + NOW);
         queue.done("deploy");
