@@ -62,8 +62,12 @@ fn a_filter_and_a_score_see_the_cluster_and_the_template() {
 fn what_fails_on_a_cluster_says_how() {
     let bare = cluster("b", &json!({}), "");
     for (filter, score, words) in [
-        ("cluster.metadata.labels['tier'] == 'gold'", "", "cluster-filter: no such key: tier"),
-        ("object.spec.nothing == 1", "", "cluster-filter: no such key: nothing"),
+        (
+            "cluster.metadata.labels['tier'] == 'gold'",
+            "",
+            "cluster-filter: no such key (has() tells whether there is one)",
+        ),
+        ("object.spec.nothing == 1", "", "cluster-filter: no such key (has() tells whether there is one)"),
         ("", "101", "cluster-score: it yields no whole number from 0 to 100"),
         ("", "-1", "cluster-score: it yields no whole number from 0 to 100"),
         ("", "object.spec", "cluster-score: it yields no whole number from 0 to 100"),
