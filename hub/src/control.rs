@@ -28,8 +28,8 @@ use crate::certificate_requests::HubSigner;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
-    AgentNoteController, ClusterLinks, Contacts, Estimates, FleetQueues, InterpreterWebhookCalls, Models,
-    PlacementExpressions, PodUsages, Repair, ResidencyStatus, SessionGuard,
+    AgentNoteController, ClusterLinks, ClusterNews, Contacts, Estimates, FleetQueues,
+    InterpreterWebhookCalls, Models, PlacementExpressions, PodUsages, Repair, ResidencyStatus, SessionGuard,
 };
 use crate::other_servers::Aggregated;
 use crate::randomness;
@@ -160,6 +160,8 @@ impl ControlLoops {
         let (informers, shared, stop) = (self.informers.clone(), self.shared.clone(), self.stop.clone());
         let options = self.options;
         let loops = async move { propagation::loops(&informers, &shared, agents, options, &stop).await };
+        let news = ClusterNews::new(self.shared.clone(), Arc::new(Contacts(self.fleet.clone())));
+        self.run(news, Arc::default(), ClusterNews::wakes());
         // What hears of changes runs where it was begun.
         for running in self.threads.handle().spawn(loops).await?? {
             self.spawn(running);

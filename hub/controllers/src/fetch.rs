@@ -19,44 +19,34 @@ pub mod kinds {
         found.ok_or_else(|| Error::Other(format!("{api_version} {kind} is not served")))
     }
 
-    /// `cluster.karmada.io` Cluster.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn clusters(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "cluster.karmada.io/v1alpha1", "Cluster")
+    /// Functions that find a kind by its apiVersion and name.
+    macro_rules! served {
+        ($($name:ident: $api_version:literal, $kind:literal;)*) => { $(
+            #[doc = concat!("`", $api_version, "` ", $kind, ".\n\n# Errors\nThe kind is not served.")]
+            pub fn $name(api: &dyn Api) -> Result<Resource, Error> {
+                must(api, $api_version, $kind)
+            }
+        )* };
     }
 
-    /// `work.karmada.io` Work.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn works(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "work.karmada.io/v1alpha1", "Work")
-    }
-
-    /// `config.karmada.io` ResourceInterpreterCustomization.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn customizations(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "config.karmada.io/v1alpha1", "ResourceInterpreterCustomization")
-    }
-
-    /// `config.karmada.io` ResourceInterpreterWebhookConfiguration.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn webhook_configurations(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "config.karmada.io/v1alpha1", "ResourceInterpreterWebhookConfiguration")
-    }
-
-    /// Core Namespace.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn namespaces(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "v1", "Namespace")
+    served! {
+        clusters: "cluster.karmada.io/v1alpha1", "Cluster";
+        works: "work.karmada.io/v1alpha1", "Work";
+        customizations: "config.karmada.io/v1alpha1", "ResourceInterpreterCustomization";
+        webhook_configurations: "config.karmada.io/v1alpha1", "ResourceInterpreterWebhookConfiguration";
+        namespaces: "v1", "Namespace";
+        quotas: "policy.karmada.io/v1alpha1", "FederatedResourceQuota";
+        multi_cluster_services: "networking.karmada.io/v1alpha1", "MultiClusterService";
+        service_exports: "multicluster.x-k8s.io/v1alpha1", "ServiceExport";
+        service_imports: "multicluster.x-k8s.io/v1alpha1", "ServiceImport";
+        endpoint_slices: "discovery.k8s.io/v1", "EndpointSlice";
+        services: "v1", "Service";
+        cluster_roles: "rbac.authorization.k8s.io/v1", "ClusterRole";
+        cluster_role_bindings: "rbac.authorization.k8s.io/v1", "ClusterRoleBinding";
+        taint_policies: "policy.karmada.io/v1alpha1", "ClusterTaintPolicy";
+        link_policies: "edge.karmada.io/v1alpha1", "LinkPolicy";
+        residency_rules: "edge.karmada.io/v1alpha1", "ResidencyRule";
+        remedies: "remedy.karmada.io/v1alpha1", "Remedy";
     }
 
     /// ResourceBinding, or ClusterResourceBinding for the empty namespace.
@@ -75,102 +65,6 @@ pub mod kinds {
     pub fn policies(api: &dyn Api, namespace: &str) -> Result<Resource, Error> {
         let kind = if namespace.is_empty() { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
         must(api, "policy.karmada.io/v1alpha1", kind)
-    }
-
-    /// `policy.karmada.io` FederatedResourceQuota.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn quotas(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "policy.karmada.io/v1alpha1", "FederatedResourceQuota")
-    }
-
-    /// `networking.karmada.io` MultiClusterService.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn multi_cluster_services(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "networking.karmada.io/v1alpha1", "MultiClusterService")
-    }
-
-    /// `multicluster.x-k8s.io` ServiceExport.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn service_exports(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "multicluster.x-k8s.io/v1alpha1", "ServiceExport")
-    }
-
-    /// `multicluster.x-k8s.io` ServiceImport.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn service_imports(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "multicluster.x-k8s.io/v1alpha1", "ServiceImport")
-    }
-
-    /// `discovery.k8s.io` EndpointSlice.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn endpoint_slices(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "discovery.k8s.io/v1", "EndpointSlice")
-    }
-
-    /// Core Service.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn services(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "v1", "Service")
-    }
-
-    /// `rbac.authorization.k8s.io` ClusterRole.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn cluster_roles(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "rbac.authorization.k8s.io/v1", "ClusterRole")
-    }
-
-    /// `rbac.authorization.k8s.io` ClusterRoleBinding.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn cluster_role_bindings(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
-    }
-
-    /// `policy.karmada.io` ClusterTaintPolicy.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn taint_policies(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "policy.karmada.io/v1alpha1", "ClusterTaintPolicy")
-    }
-
-    /// `edge.karmada.io` LinkPolicy.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn link_policies(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "edge.karmada.io/v1alpha1", "LinkPolicy")
-    }
-
-    /// `edge.karmada.io` ResidencyRule.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn residency_rules(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "edge.karmada.io/v1alpha1", "ResidencyRule")
-    }
-
-    /// `remedy.karmada.io` Remedy.
-    ///
-    /// # Errors
-    /// The kind is not served.
-    pub fn remedies(api: &dyn Api) -> Result<Resource, Error> {
-        must(api, "remedy.karmada.io/v1alpha1", "Remedy")
     }
 
     /// OverridePolicy, or ClusterOverridePolicy for the empty namespace.

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use crate::application_failover::ApplicationFailover;
 use crate::binding::Binding;
 use crate::cluster::{ClusterController, ContactSource};
-use crate::cluster_news::ClusterNews;
 use crate::cluster_taint_policy::ClusterTaintPolicies;
 use crate::controller_context::ControllerContext;
 use crate::cron_federated_hpa::CronFederatedHPAs;
@@ -125,13 +124,8 @@ pub async fn loops(
     loops.named(Name::BindingStatus, BindingStatus::new(shared.clone()), statuses, wakes);
     let execution = Execution::new(shared.clone());
     loops.named(Name::Execution, execution, Arc::<Queue<_>>::default(), Execution::wakes(shared));
-    let clusters = ClusterController::new(shared.clone(), agents.contacts.clone(), Grace::default());
+    let clusters = ClusterController::new(shared.clone(), agents.contacts, Grace::default());
     loops.named(Name::Cluster, clusters, agents.clusters, ClusterController::wakes());
-    loops.add(
-        ClusterNews::new(shared.clone(), agents.contacts),
-        Arc::<Queue<_>>::default(),
-        ClusterNews::wakes(),
-    );
     let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
     loops.named(Name::Namespace, namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
     loops.quotas(shared);

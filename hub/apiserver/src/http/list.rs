@@ -183,7 +183,7 @@ impl ApiServer {
         let matching = query.get("resourceVersionMatch");
         let (namespace, objects) = (resource.namespace, self.registry.list(resource).await?);
         let keep = |object: &Stored| selector.matches(object);
-        let resource_cache = objects.of_resource();
+        let resource_cache = objects.resource_cache();
         let finish = |found, revision| finish(&objects, namespace, selector, found, (revision, limit));
         let token = query.get("continue");
         if !token.is_empty() {
@@ -230,7 +230,7 @@ fn finish(
 ) -> Page {
     let behind = |key: &ObjectKey, most: usize| {
         objects
-            .of_resource()
+            .resource_cache()
             .list_at(revision, namespace, Some(key), most, &|_| true)
             .ok()
             .map(|(rest, _)| rest)

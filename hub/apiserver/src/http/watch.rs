@@ -80,7 +80,7 @@ impl ApiServer {
             _ if future.is_some() => future.iter().for_each(|status| watcher.end_with(status)),
             Some(from) if from > 0 && !initial => watcher.go_on_from(from),
             _ if declined => {
-                watcher.place = watcher.objects.of_resource().snapshot(&watcher.namespace).revision
+                watcher.place = watcher.objects.resource_cache().snapshot(&watcher.namespace).revision;
             }
             _ => watcher.start(initial).await?,
         }
@@ -199,7 +199,7 @@ impl Watcher {
 
     /// Puts what exists in front of what will happen.
     async fn start(&mut self, mark_end: bool) -> Result<(), Status> {
-        let now = self.objects.of_resource().snapshot(&self.namespace);
+        let now = self.objects.resource_cache().snapshot(&self.namespace);
         self.place = now.revision;
         // What another server converts may have other labels there.
         let all = self.asks_webhook();
@@ -235,7 +235,7 @@ impl Watcher {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while bytes < CHUNK {
             let Some((key, revision)) = self.initial.pop_front() else { break };
-            let Some(object) = self.objects.of_resource().get(&key) else {
+            let Some(object) = self.objects.resource_cache().get(&key) else {
                 self.ahead.insert(key, Ahead::Gone);
                 continue;
             };
@@ -354,7 +354,7 @@ impl Watcher {
     async fn wait(&mut self) -> Wake {
         // Read before the ring: every event of this resource up to here is in the ring already.
         let settled = self.objects.revision();
-        let mut subscription = self.objects.of_resource().subscribe(self.place);
+        let mut subscription = self.objects.resource_cache().subscribe(self.place);
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Wake::End,

@@ -51,8 +51,6 @@ struct Seen<'a> {
     serves: Result<(), Unfit>,
     others: Result<(), Unfit>,
     free: i64,
-    /// The template is placed there now.
-    already: bool,
     /// What the policy's expression says, from 0 to 100.
     score: i64,
 }
@@ -111,7 +109,7 @@ impl<'a> Seen<'a> {
         let taken = input.taken.get(cluster.name()).map(Vec::as_slice).unwrap_or_default();
         let reckoned = if fits { free(binding, cluster, placement, taken) } else { 0 };
         let free = input.exact.get(cluster.name()).map_or(reckoned, |exact| reckoned.min(*exact));
-        Seen { cluster, serves, others, free, already, score }
+        Seen { cluster, serves, others, free, score }
     }
 }
 

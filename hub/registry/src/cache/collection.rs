@@ -38,7 +38,7 @@ impl Collection {
     }
 
     /// Its objects and their recent changes.
-    pub fn of_resource(&self) -> &Arc<ResourceCache> {
+    pub fn resource_cache(&self) -> &Arc<ResourceCache> {
         &self.resource_cache
     }
 
@@ -71,7 +71,7 @@ mod tests {
             Arc::new(Stored::read(&bytes.into(), 7).unwrap())
         };
         let all = Collection::of_one_moment([object("b"), object("a")], 7);
-        let (items, more) = all.of_resource().list("", None, 1, &|_| true);
+        let (items, more) = all.resource_cache().list("", None, 1, &|_| true);
         assert_eq!((&*items[0].key.name, more, all.revision()), ("a", true, 7));
         assert!(!all.remembers());
         let later = tokio::time::timeout(std::time::Duration::from_secs(3600), all.wait_for(8)).await;

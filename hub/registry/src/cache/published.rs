@@ -132,7 +132,7 @@ mod tests {
         assert!(shows(Some("down"), 500), "the clock went back");
         assert_eq!(all.revision(), 2001);
         assert!(shows(None, 500) && !shows(None, 500));
-        let events = all.of_resource().subscribe(1000).next().await.unwrap();
+        let events = all.resource_cache().subscribe(1000).next().await.unwrap();
         let told: Vec<_> = events.iter().map(|e| (e.revision, e.removed)).collect();
         assert_eq!(told, [(2000, false), (2001, false), (2002, true)]);
     }
@@ -141,8 +141,8 @@ mod tests {
     async fn a_place_of_an_earlier_process_is_expired() {
         let published = Published::new(StorageId("g/as".into()), at(1000));
         published.renew(&ObjectKey::new("", "x"), at(2000), |_| Some(object("x", "up")));
-        assert!(published.collection().of_resource().subscribe(999).next().await.is_err());
-        assert!(published.collection().of_resource().subscribe(1000).next().await.is_ok());
+        assert!(published.collection().resource_cache().subscribe(999).next().await.is_err());
+        assert!(published.collection().resource_cache().subscribe(1000).next().await.is_ok());
     }
 
     #[tokio::test]

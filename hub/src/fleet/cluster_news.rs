@@ -9,14 +9,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{annotations, conditions};
+use karmada_controllers::cluster::ContactSource;
+use karmada_controllers::controller_context::ControllerContext;
+use karmada_controllers::events::{EventType, Reference};
+use karmada_controllers::fetch::{self, kinds};
+use karmada_controllers::port::Key;
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 use parking_lot::Mutex;
-
-use crate::cluster::ContactSource;
-use crate::controller_context::ControllerContext;
-use crate::events::{EventType, Reference};
-use crate::fetch::{self, kinds};
-use crate::port::Key;
-use crate::runner::{Action, Controller, Error, Source};
 
 /// The state of a cluster, as far as there is news in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
