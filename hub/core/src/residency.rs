@@ -233,6 +233,3 @@ pub fn named(of: &Value) -> String {
     let key = karmada_api::names::namespaced_key(object::namespace(of), object::name(of));
     format!("{} {key}", object::kind(of))
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,7 @@ mod bindings;
 mod clusters;
 mod detection;
 mod expressions;
+mod residency;
 mod scheduling;
 
 use karmada_api::binding::ResourceBinding;
