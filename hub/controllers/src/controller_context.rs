@@ -341,15 +341,15 @@ impl ControllerContext {
     }
 
     /// Makes Works as wanted, one after the other: two of one name are told apart by who comes first. One that is refused keeps no other
-    /// from its cluster. False where a cluster cannot be given anything yet.
+    /// from its cluster; `put` hears what came of each of the others. False where a cluster cannot be given anything yet.
     ///
     /// # Errors
     /// Of refusals the first, once all were tried; any other error at once, and what comes after it is not tried.
-    pub async fn put_works(&self, wanted: &[Work]) -> Result<bool, Error> {
+    pub async fn put_works(&self, wanted: &[Work], mut put: impl FnMut(Put)) -> Result<bool, Error> {
         let (mut all, mut refused) = (true, None);
         for work in wanted {
             match self.put_work(work).await {
-                Ok(Put::Done | Put::Beside { .. } | Put::Wait) => {}
+                Ok(made) => put(made),
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
                 // Other than the API's, it is that both names of this one are others'.
                 Err(

@@ -86,7 +86,8 @@ impl EndpointSliceDispatch {
         for work in plan.remove.iter().filter_map(|one| held.get(one)) {
             self.shared.remove_work(work).await?;
         }
-        self.shared.put_works(&plan.put).await
+        // One that waits for an earlier one to go is woken by that.
+        self.shared.put_works(&plan.put, drop).await
     }
 
     /// The clusters that the Service itself is placed in: without it, they would reach through another of its name.

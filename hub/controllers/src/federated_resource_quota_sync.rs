@@ -17,7 +17,7 @@ use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::owned_works_index::quota_of;
-use crate::port::{Api, ApiError, Change, Key};
+use crate::port::{Api, Change, Key};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::typed::Transition;
 
@@ -88,26 +88,19 @@ impl FederatedResourceQuotaSync {
 
     /// Writes the Works; false where one cannot be there yet.
     async fn put(&self, works: &[Work]) -> Result<bool, Error> {
-        let (mut all, mut refused) = (true, None);
-        for work in works {
-            match self.shared.put_work(work).await {
-                Ok(Put::Wait) => all = false,
-                Ok(Put::Done) => {}
-                Ok(Put::Beside { name, holder }) => {
-                    tracing::warn!(
-                        work = name,
-                        holder,
-                        "a quota's Work has another name: its usual one is taken"
-                    );
-                }
-                // A cluster that is just coming (or going) has no execution namespace yet (or any more).
-                Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                // What one cluster may not have keeps nothing from the others.
-                Err(error @ Error::Api(ApiError::Forbidden { .. })) => refused = refused.or(Some(error)),
-                Err(error) => return Err(error),
+        let mut waits = false;
+        let all = self.shared.put_works(works, |put| match put {
+            Put::Done => {}
+            Put::Wait => waits = true,
+            Put::Beside { name, holder } => {
+                tracing::warn!(
+                    work = name,
+                    holder,
+                    "a quota's Work has another name: its usual one is taken"
+                );
             }
-        }
-        refused.map_or(Ok(all), Err)
+        });
+        Ok(all.await? && !waits)
     }
 
     async fn sync(&self, key: &Key, quota: Option<&FederatedResourceQuota>) -> Result<bool, Error> {

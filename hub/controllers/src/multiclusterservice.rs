@@ -178,7 +178,8 @@ impl MultiClusterServices {
                 self.shared.remove_work(work).await?;
             }
         }
-        self.shared.put_works(&plan.put).await
+        // One that waits for an earlier one to go is woken by that.
+        self.shared.put_works(&plan.put, drop).await
     }
 
     /// The Service of a MultiClusterService, where it is there.

@@ -91,7 +91,8 @@ impl ServiceExports {
         for work in plan.remove.iter().filter_map(|cluster| held.get(cluster)) {
             self.shared.remove_work(work).await?;
         }
-        self.shared.put_works(&plan.put).await
+        // One that waits for an earlier one to go is woken by that.
+        self.shared.put_works(&plan.put, drop).await
     }
 }
 

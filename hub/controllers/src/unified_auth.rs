@@ -16,7 +16,7 @@ use karmada_core::unified_auth::{self, Reach};
 use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::port::{Api, ApiError, Change, Key};
+use crate::port::{Api, Change, Key};
 use crate::runner::{Action, Controller, Error, Source, key_of};
 use crate::typed::{Transition, Typed};
 
@@ -109,17 +109,9 @@ impl UnifiedAuth {
             self.remove(cluster.name()).await?;
             return Ok(true);
         }
-        let (mut all, mut refused) = (true, None);
-        for work in &works {
-            match self.shared.put_work(work).await {
-                Ok(Put::Done | Put::Beside { .. }) => {}
-                Ok(Put::Wait) | Err(Error::Api(ApiError::NotFound(_))) => all = false,
-                // One that may not be there keeps no other from its cluster.
-                Err(error @ Error::Api(ApiError::Forbidden { .. })) => refused = refused.or(Some(error)),
-                Err(error) => return Err(error),
-            }
-        }
-        refused.map_or(Ok(all), Err)
+        let mut waits = false;
+        let all = self.shared.put_works(&works, |put| waits |= put == Put::Wait).await?;
+        Ok(all && !waits)
     }
 
     /// Nobody may be impersonated there any more.

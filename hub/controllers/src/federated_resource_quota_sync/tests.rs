@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::port::ApiError;
 use crate::rig::{self, CLUSTER_API, POLICY_API, Rig, WORK_API, bears_trouble, key};
 
 const QUOTA: (&str, &str) = (POLICY_API, "FederatedResourceQuota");

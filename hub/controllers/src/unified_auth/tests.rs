@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::port::ApiError;
 use crate::rig::{self, CLUSTER_API, Rig, WORK_API, bears_trouble};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
