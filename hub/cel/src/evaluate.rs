@@ -30,7 +30,10 @@ pub enum EvalError {
     /// Too many others were computing for it to go on: nothing is known of what was judged, and it may be tried again.
     #[error("{Crowded}")]
     Crowded,
-    /// The expression failed: a key that is not there, an overflow.
+    /// It names a key that is not there, which may have been made of what it looked at.
+    #[error("no such key: {0}")]
+    NoSuchKey(String),
+    /// The expression failed otherwise: an overflow.
     #[error("{0}")]
     Failed(String),
     /// The result is of another type than was asked for.
@@ -111,6 +114,7 @@ impl Evaluator {
             _ if self.meter.is_over() && self.meter.is_its_own() => Err(EvalError::Call),
             _ if self.meter.is_over() => Err(EvalError::Budget),
             Ok(Ok(value)) => Ok(Value(value)),
+            Ok(Err(ExecutionError::NoSuchKey(key))) => Err(EvalError::NoSuchKey(key.to_string())),
             Ok(Err(error)) => Err(EvalError::Failed(words(&error))),
             Err(_) => Err(EvalError::Failed("internal error".to_owned())),
         }
@@ -150,7 +154,6 @@ impl Evaluator {
 /// A failure in the words of cel-go.
 fn words(error: &ExecutionError) -> String {
     match error {
-        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::NoSuchOverload
         | ExecutionError::UnsupportedBinaryOperator(..)
         | ExecutionError::UnsupportedUnaryOperator(..)

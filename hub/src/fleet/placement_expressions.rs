@@ -270,9 +270,6 @@ struct Bound {
     budget: Budget,
 }
 
-/// How an error begins that goes on with the key.
-const NO_SUCH_KEY: &str = "no such key";
-
 /// What an error comes to.
 fn fault(role: Role, error: &EvalError) -> Fault {
     let (_, called) = role.names();
@@ -282,12 +279,11 @@ fn fault(role: Role, error: &EvalError) -> Fault {
         )),
         EvalError::Crowded => Fault::Stopped(format!("{called}: {error}")),
         EvalError::Call => Fault::Failed(format!("{called}: it costs too much")),
-        EvalError::Type(_) => Fault::Failed(format!("{called}: {error}")),
-        // A key may have been made of what the object holds: it is read by more people than the object.
-        EvalError::Failed(why) if why.starts_with(NO_SUCH_KEY) => {
-            Fault::Failed(format!("{called}: {NO_SUCH_KEY} (has() tells whether there is one)"))
+        // The key may be of what the object holds, and this is read by more people than the object.
+        EvalError::NoSuchKey(_) => {
+            Fault::Failed(format!("{called}: no such key (has() tells whether there is one)"))
         }
-        EvalError::Failed(_) => Fault::Failed(format!("{called}: {error}")),
+        EvalError::Failed(_) | EvalError::Type(_) => Fault::Failed(format!("{called}: {error}")),
     }
 }
 
