@@ -99,7 +99,7 @@ pub fn read(question: &Question, bytes: &[u8]) -> Result<Said, String> {
     response.said(question.operation)
 }
 
-fn shortened(words: &str) -> String {
+pub(super) fn shortened(words: &str) -> String {
     words.chars().take(WORDS).collect()
 }
 

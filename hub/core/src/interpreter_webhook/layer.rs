@@ -14,7 +14,7 @@ use karmada_interpreter::{Answer, DependentObject, InterpretError, Interpreter, 
 use karmada_schema::patch::{self, PatchError};
 use serde_json::Value;
 
-use super::answer::Said;
+use super::answer::{Said, shortened};
 use super::configuration::{self, Webhook};
 use super::request::Asked;
 
@@ -62,8 +62,10 @@ impl Layer {
         }
     }
 
-    fn plain(&self, operation: Operation, object: &Value) -> Answer<(&Webhook, Arc<Said>)> {
-        self.ask(Asked { operation, object, replicas: None, items: &[] })
+    /// What `of` takes of the answer to a question about an object alone.
+    fn said<T>(&self, operation: Operation, object: &Value, of: impl Fn(&Said) -> Option<T>) -> Answer<T> {
+        let (webhook, said) = self.ask(Asked { operation, object, replicas: None, items: &[] })?;
+        of(&said).ok_or_else(|| unfit(webhook, operation))
     }
 
     /// The object as a webhook's patch makes it: still of the same apiVersion, kind, namespace and name.
@@ -86,16 +88,13 @@ impl Layer {
     }
 }
 
-/// Characters of what is wrong with a patch that are told.
-const WORDS: usize = 512;
-
 fn identity(object: &Value) -> [&str; 4] {
     [object::api_version(object), object::kind(object), object::namespace(object), object::name(object)]
 }
 
 fn wrong(webhook: &Webhook, operation: Operation, why: &str) -> InterpretError {
     // A patch may be named in it whole.
-    let why: String = why.chars().take(WORDS).collect();
+    let why = shortened(why);
     InterpretError::Object(format!("webhook {:?}, {}: {why}", webhook.whom, operation.name()))
 }
 
@@ -110,19 +109,17 @@ impl Interpreter for Layer {
     }
 
     fn replicas(&self, object: &Value) -> Answer<Replicas> {
-        let (webhook, said) = self.plain(Operation::InterpretReplica, object)?;
-        match &*said {
-            Said::Replicas(replicas) => Ok(replicas.clone()),
-            _ => Err(unfit(webhook, Operation::InterpretReplica)),
-        }
+        self.said(Operation::InterpretReplica, object, |said| match said {
+            Said::Replicas(replicas) => Some(replicas.clone()),
+            _ => None,
+        })
     }
 
     fn components(&self, object: &Value) -> Answer<Vec<Component>> {
-        let (webhook, said) = self.plain(Operation::InterpretComponent, object)?;
-        match &*said {
-            Said::Components(components) => Ok(components.clone()),
-            _ => Err(unfit(webhook, Operation::InterpretComponent)),
-        }
+        self.said(Operation::InterpretComponent, object, |said| match said {
+            Said::Components(components) => Some(components.clone()),
+            _ => None,
+        })
     }
 
     fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()> {
@@ -156,27 +153,24 @@ impl Interpreter for Layer {
     }
 
     fn reflect_status(&self, object: &Value) -> Answer<Option<Value>> {
-        let (webhook, said) = self.plain(Operation::InterpretStatus, object)?;
-        match &*said {
-            Said::Status(status) => Ok(Some(status.clone())),
-            _ => Err(unfit(webhook, Operation::InterpretStatus)),
-        }
+        self.said(Operation::InterpretStatus, object, |said| match said {
+            Said::Status(status) => Some(Some(status.clone())),
+            _ => None,
+        })
     }
 
     fn health(&self, object: &Value) -> Answer<bool> {
-        let (webhook, said) = self.plain(Operation::InterpretHealth, object)?;
-        match &*said {
-            Said::Healthy(healthy) => Ok(*healthy),
-            _ => Err(unfit(webhook, Operation::InterpretHealth)),
-        }
+        self.said(Operation::InterpretHealth, object, |said| match said {
+            Said::Healthy(healthy) => Some(*healthy),
+            _ => None,
+        })
     }
 
     fn dependencies(&self, object: &Value) -> Answer<Vec<DependentObject>> {
-        let (webhook, said) = self.plain(Operation::InterpretDependency, object)?;
-        match &*said {
-            Said::Dependencies(dependencies) => Ok(dependencies.clone()),
-            _ => Err(unfit(webhook, Operation::InterpretDependency)),
-        }
+        self.said(Operation::InterpretDependency, object, |said| match said {
+            Said::Dependencies(dependencies) => Some(dependencies.clone()),
+            _ => None,
+        })
     }
 }
 
