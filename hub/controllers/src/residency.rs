@@ -32,15 +32,10 @@ impl ResidencyRules {
     /// None yet.
     pub fn new() -> Arc<Self> {
         let all = Arc::new(ResidencyRules::default());
-        let (told, known) = (Arc::downgrade(&all), Mutex::new(BTreeMap::new()));
-        all.rules.listen(move |transition: &Transition<ResidencyRule>| {
-            let mut known = known.lock();
-            match &transition.now {
-                Some(rule) => drop(known.insert(transition.key.name.clone(), rule.clone())),
-                None => drop(known.remove(&transition.key.name)),
-            }
+        let told = Arc::downgrade(&all);
+        all.rules.listen(move |_| {
             if let Some(all) = told.upgrade() {
-                *all.current.write() = Arc::new(Rules::of(known.values().cloned()));
+                *all.current.write() = Arc::new(Rules::of(all.rules.all("").iter().cloned()));
             }
         });
         all

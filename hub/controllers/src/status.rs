@@ -62,15 +62,21 @@ impl From<Report> for Work {
 #[derive(Clone, PartialEq, Eq)]
 struct Seen {
     binding: u64,
-    template: u64,
+    /// Nothing while a webhook is being asked for its status.
+    template: Option<u64>,
     works: u64,
     customized: u64,
     /// How many changes of Works were known: what one says that did not change later stands in the binding's status already.
     changes: u64,
-    /// Whether a webhook is being asked, or did not answer.
-    waits: bool,
     /// The Works of which one has not said everything yet: they are read again, and no others.
     waiting: Arc<BTreeSet<Key>>,
+}
+
+impl Seen {
+    /// Whether a webhook is being asked, or did not answer.
+    fn waits(&self) -> bool {
+        self.template.is_none() || !self.waiting.is_empty()
+    }
 }
 
 /// How soon a binding is looked at again of which a webhook is being asked, where nobody says earlier that it answered.
@@ -141,7 +147,7 @@ impl Controller for BindingStatus {
         let before = self.settled.lock().get(key).cloned();
         let same = before.clone().filter(|seen| {
             let all = (seen.binding, seen.works, seen.customized) == (found.revision, works, customized);
-            all && !seen.waits
+            all && !seen.waits()
         });
         let binding: ResourceBinding = match same {
             None => found.parse()?,
@@ -149,7 +155,7 @@ impl Controller for BindingStatus {
             Some(seen) => {
                 let Slim { spec } = found.parse()?;
                 let template = self.template(&spec.resource).await?;
-                if template.map_or(0, |(_, template)| template.revision) == seen.template {
+                if Some(template.map_or(0, |(_, template)| template.revision)) == seen.template {
                     return Ok(Action::Done);
                 }
                 found.parse()?
@@ -169,11 +175,9 @@ impl Controller for BindingStatus {
             true => self.interpreted_items(&binding, seen_works, (told, &waited)).await?,
         };
         let (binding, revision) = self.tell_binding(&resource, binding, all, found.revision).await?;
-        let told_template = self.tell_template(&binding).await?;
-        let is_waiting = !waiting.is_empty();
-        let (waits, template) = (is_waiting || told_template.is_none(), told_template.unwrap_or(0));
-        let waiting = Arc::new(waiting);
-        let seen = Seen { binding: revision, template, works, customized, changes, waits, waiting };
+        let template = self.tell_template(&binding).await?;
+        let (is_waiting, waiting) = (!waiting.is_empty(), Arc::new(waiting));
+        let seen = Seen { binding: revision, template, works, customized, changes, waiting };
         self.settled.lock().insert(key.clone(), seen);
         match failed {
             Some(failed) => Err(failed),
