@@ -8,7 +8,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::strings::annotations::{CLUSTER_FILTER, CLUSTER_SCORE};
 use serde_json::Value;
 
-/// The highest score. A cluster that has the template already counts as much more, so that nothing moves for a score alone.
+/// The highest score. A cluster that has the template already counts as if it had it, so that nothing moves for a score alone.
 pub const HIGHEST: i64 = 100;
 
 /// The expressions of a policy or a binding, as it says them.

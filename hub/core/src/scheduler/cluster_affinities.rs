@@ -51,7 +51,7 @@ struct Seen<'a> {
     serves: Result<(), Unfit>,
     others: Result<(), Unfit>,
     free: i64,
-    /// What the policy's expression says, from 0 to 100.
+    /// How much it is preferred: for being in use, and by what the policy's expression says.
     score: i64,
 }
 
@@ -231,8 +231,8 @@ impl Plan<'_> {
             match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
                 Ok(tier) => {
                     verdicts.push((name, ClusterVerdict::Passed));
-                    let score = seen.score;
-                    candidates.push(Candidate { cluster: seen.cluster, free: seen.free, tier, score });
+                    let Seen { cluster, free, score, .. } = *seen;
+                    candidates.push(Candidate { cluster, free, tier, score });
                 }
                 Err(reason) => {
                     verdicts.push((name, ClusterVerdict::Unfit(reason.clone())));

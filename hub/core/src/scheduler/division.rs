@@ -24,7 +24,7 @@ pub struct Candidate<'a> {
     pub free: i64,
     /// Which tier it belongs to: 0 is asked first, higher ones take what does not fit.
     pub tier: usize,
-    /// How much it is preferred, from 0 to 100; matters for spreading only.
+    /// How much it is preferred, from 0 to 100, and to 200 where an expression says; matters for spreading only.
     pub score: i64,
 }
 
