@@ -1,4 +1,4 @@
-//! AdmissionChain and touch-ups between a request and the store, in order: each may change the object or refuse the write.
+//! Gates and touch-ups between a request and the store, in order: each may change the object or refuse the write.
 //!
 //! In: an [`AdmissionRequest`]. Out: nothing, a changed object, or a `Status`.
 
@@ -62,7 +62,7 @@ pub trait Admission: Send + Sync {
     }
 }
 
-/// WriteGuard while a write is under way that others wait for.
+/// Held while a write is under way that others wait for.
 pub type WriteGuard = Option<Box<dyn Send + Sync>>;
 
 /// A gate that judges a write against all that is stored: writes that it is about come one after the other, so that no two of them fit into

@@ -55,7 +55,7 @@ pub struct Registry {
     pub(crate) dynamic: DynamicAdmission,
     /// Who judges last, in this order.
     serialized: Vec<Box<dyn SerializedAdmission>>,
-    /// WriteGuard while a Service is given its addresses, until it is stored.
+    /// Held while a Service is given its addresses, until it is stored.
     services: tokio::sync::Mutex<()>,
 }
 

@@ -38,16 +38,13 @@ impl SessionGuard {
     /// Of a cluster that is gone nothing is kept; of one that is there, what is learned.
     async fn remember(&self, name: &str) -> Result<(), Status> {
         let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
-        match self.registry.get(&definition, "", name) {
-            Ok(_) => self.gateway.fleet().exists(name),
-            Err(status) if status.code == 404 => {
-                self.gateway.fleet().forget(name);
-                let forgotten = self.sessions.forget(name).await;
-                forgotten.map_err(|error| Status::unavailable(error.message))?;
-            }
-            Err(status) => return Err(status),
+        if self.registry.find(&definition, "", name)?.is_some() {
+            self.gateway.fleet().exists(name);
+            return Ok(());
         }
-        Ok(())
+        self.gateway.fleet().forget(name);
+        let forgotten = self.sessions.forget(name).await;
+        forgotten.map_err(|error| Status::unavailable(error.message))
     }
 
     /// Carries out what people decided about keys that ask.
