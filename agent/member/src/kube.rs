@@ -182,25 +182,29 @@ impl Inner {
 
     async fn discover(&self) -> Result<Arc<Served>, MemberError> {
         self.discovery.lock().asked = Some(Instant::now());
+        let (mut tags, mut documents) = {
+            let discovery = self.discovery.lock();
+            (discovery.tags.clone(), discovery.documents.clone())
+        };
         let mut changed = false;
         for (at, path) in ["/api", "/apis"].into_iter().enumerate() {
-            let tag = self.discovery.lock().tags[at].clone();
-            if let Some((tag, document)) = self.document(path, tag).await? {
-                let mut discovery = self.discovery.lock();
-                (discovery.tags[at], discovery.documents[at]) = (tag, document);
+            if let Some((tag, document)) = self.document(path, tags[at].clone()).await? {
+                (tags[at], documents[at]) = (tag, document);
                 changed = true;
             }
         }
         if !changed {
             return Ok(self.discovery.lock().served.clone());
         }
-        let documents = self.discovery.lock().documents.clone();
         let served = match Served::aggregated(&[&documents[0], &documents[1]]) {
             Some(served) => served,
             None => self.discover_legacy(&documents[1]).await?,
         };
         let served = Arc::new(served);
         let mut discovery = self.discovery.lock();
+        // Only now: where one of these requests fails, or a group's does, the next time must not be told that nothing changed.
+        discovery.tags = if served.is_complete() { tags } else { [None, None] };
+        discovery.documents = documents;
         discovery.served = served.clone();
         Ok(served)
     }
@@ -470,6 +474,37 @@ mod tests {
         );
         std::fs::write(&file, text).unwrap();
         KubeMember::connect(Some(&file)).await.unwrap()
+    }
+
+    /// What is served changed in both documents, and the second could not be read at first.
+    #[tokio::test]
+    async fn discovery_that_failed_half_way_is_not_taken_for_what_is_known() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let asked = AtomicUsize::new(0);
+        let member = fake::member_that(move |request| {
+            let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|tag| tag == "now");
+            let versions = |resources: Value| {
+                json!({"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": "apps"},
+                    "versions": [{"version": "v1", "resources": resources}]}]})
+            };
+            let deployments = json!([{"resource": "deployments", "responseKind": {"kind": "Deployment"}, "scope": "Namespaced",
+                "verbs": ["get", "list", "watch"]}]);
+            let (status, body) = match request.uri().path() {
+                _ if is_known => (StatusCode::NOT_MODIFIED, Value::Null),
+                "/api" => (StatusCode::OK, json!({"kind": "APIGroupDiscoveryList", "items": []})),
+                _ if asked.fetch_add(1, Ordering::Relaxed) == 0 => (StatusCode::SERVICE_UNAVAILABLE, Value::Null),
+                _ => (StatusCode::OK, versions(deployments)),
+            };
+            let mut answer = fake::said(status, body.to_string());
+            answer.headers_mut().insert(header::CONTENT_TYPE, AGGREGATED.parse().unwrap());
+            answer.headers_mut().insert(header::ETAG, "now".parse().unwrap());
+            answer
+        })
+        .await;
+        assert!(member.inner.discover().await.is_err());
+        let served = member.inner.discover().await.unwrap();
+        let deployment = Gvk { group: "apps".into(), version: "v1".into(), kind: "Deployment".into() };
+        assert!(served.resource(&deployment).is_some(), "what was read before the failure was read again");
     }
 
     #[tokio::test]

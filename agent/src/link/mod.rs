@@ -178,7 +178,9 @@ async fn one_session(
         |reason: String| Ended { reason, advice: Advice::Lost(Duration::ZERO), code: None, relocate: None };
     let relists = link.shared.ledger.relists();
     let endpoints = &link.identity.endpoints;
-    let endpoint = endpoints[carried.next_endpoint % endpoints.len()].clone();
+    let Some(endpoint) = endpoints.get(carried.next_endpoint % endpoints.len().max(1)).cloned() else {
+        return Ok(lost("no hub is named: start the agent with --hub".into()));
+    };
     let opening = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(lost("stopped".into())),

@@ -35,6 +35,18 @@ fn expressions_yield_what_cel_says() {
         ("self.n == 3 ? 'three' : 'other'", json!("three")),
         ("'%d of %s'.format([self.n, 'x'])", json!("3 of x")),
         ("['a', 'b'].join('-')", json!("a-b")),
+        (
+            "['äbäb'.indexOf('b'), 'äbäb'.indexOf('b', 2), 'ab'.indexOf('b', 2), 'ab'.indexOf('', 7)]",
+            json!([1, 3, -1, 7]),
+        ),
+        (
+            "['äbäb'.lastIndexOf('b'), 'äbäb'.lastIndexOf('b', 2), 'ab'.lastIndexOf('a', 2)]",
+            json!([3, 1, -1]),
+        ),
+        (
+            "['ab'.lastIndexOf(''), 'ab'.lastIndexOf('', 7), ''.lastIndexOf('a'), 'a'.lastIndexOf('ab')]",
+            json!([2, 7, -1, -1]),
+        ),
         ("'aXbX'.replace('X', '.')", json!("a.b.")),
         ("quantity('1Gi').isGreaterThan(quantity('1M'))", json!(true)),
         ("isURL('https://a.b/')", json!(true)),
@@ -60,6 +72,14 @@ fn expressions_yield_what_cel_says() {
     ] {
         let got = run(source, &object).unwrap_or_else(|e| panic!("{source}: {e}"));
         assert_eq!(got.to_json(), Some(wanted), "{source}");
+    }
+}
+
+#[test]
+fn no_place_is_before_the_first_character() {
+    for source in ["'ab'.indexOf('b', -1)", "'ab'.lastIndexOf('b', -1)"] {
+        let failed = run(source, &json!({})).unwrap_err();
+        assert!(failed.contains("index out of range: -1"), "{source}: {failed}");
     }
 }
 

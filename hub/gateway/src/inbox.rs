@@ -110,11 +110,7 @@ impl Inbox {
                 self.works.insert(work.key.clone(), (work, statuses));
             }
             Report::Cluster(status) => self.cluster = Some(status),
-            Report::Orphans(keys) => {
-                let held = self.orphans.get_or_insert_default();
-                held.extend(keys);
-                held.truncate(ORPHANS);
-            }
+            Report::Orphans(keys) => self.add_orphans(keys),
             Report::HoldEnds(held) => self.end_restore_hold = Some(held),
             Report::Notice(notice) => {
                 if self.notices.len() == NOTICES {
@@ -123,6 +119,13 @@ impl Inbox {
                 self.notices.push_back(notice);
             }
         }
+    }
+
+    /// A site names its orphans in several frames: each adds to those before.
+    fn add_orphans(&mut self, keys: Vec<String>) {
+        let held = self.orphans.get_or_insert_default();
+        held.extend(keys);
+        held.truncate(ORPHANS);
     }
 
     /// The next report to write whose subject is not being written; call [`Inbox::done`] for it.
@@ -164,9 +167,7 @@ impl Inbox {
             Report::Cluster(status) => {
                 self.cluster.get_or_insert(status);
             }
-            Report::Orphans(keys) => {
-                self.orphans.get_or_insert(keys);
-            }
+            Report::Orphans(keys) => self.add_orphans(keys),
             Report::HoldEnds(held) => {
                 self.end_restore_hold.get_or_insert(held);
             }
@@ -197,6 +198,16 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn orphans_that_could_not_be_written_stay_beside_those_that_came_meanwhile() {
+        let mut inbox = Inbox::default();
+        inbox.put(Report::Orphans(vec!["a".into()]));
+        let first = inbox.take().unwrap();
+        inbox.put(Report::Orphans(vec!["b".into()]));
+        inbox.done(first, true);
+        assert_eq!(inbox.take(), Some(Report::Orphans(vec!["b".into(), "a".into()])));
+    }
 
     fn work(key: &str, revision: u64) -> Report {
         let report = WorkReport {

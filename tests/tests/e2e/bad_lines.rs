@@ -122,7 +122,6 @@ fn a_connection_that_the_way_forgot_is_left_and_nothing_is_lost() {
 
 /// Longer than a session needs to move its largest body at that rate in one go: it goes on where it was cut.
 #[test]
-#[ignore = "not so yet: within three minutes the body has not arrived"]
 fn a_body_arrives_over_a_slow_line_that_is_reset_every_twenty_seconds() {
     let Some((line, link)) = behind_a_link() else { return };
     link.slow_down(Some(RATE));

@@ -14,8 +14,15 @@ use super::KubeMember;
 
 pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// The member that answers so.
+/// The member that answers so, by what is asked for.
 pub(super) async fn member(answer: impl Fn(&Uri) -> Answer + Send + Sync + 'static) -> KubeMember {
+    member_that(move |request| answer(request.uri())).await
+}
+
+/// The member that answers so.
+pub(super) async fn member_that(
+    answer: impl Fn(&Request<Incoming>) -> Answer + Send + Sync + 'static,
+) -> KubeMember {
     let answer = Arc::new(answer);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -23,7 +30,7 @@ pub(super) async fn member(answer: impl Fn(&Uri) -> Answer + Send + Sync + 'stat
         while let Ok((stream, _)) = listener.accept().await {
             let answer = answer.clone();
             let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-                let answer = answer(request.uri());
+                let answer = answer(&request);
                 async move { Ok::<_, Infallible>(answer) }
             });
             let connection = hyper::server::conn::http1::Builder::new();

@@ -95,24 +95,30 @@ fn place(text: &str, character: i64) -> Option<usize> {
     text.char_indices().map(|(at, _)| at).chain(ends).nth(character)
 }
 
+/// Where a search begins that names a character; none is there before the first one.
+fn offset(function: &str, from: i64) -> Result<i64, ExecutionError> {
+    if from < 0 { Err(failed(function, &format!("index out of range: {from}"))) } else { Ok(from) }
+}
+
 fn index_of(text: &str, part: &str, from: &[Value]) -> Outcome {
     let from = whole("indexOf", from)?.unwrap_or(0);
     if part.is_empty() {
         return Ok(Value::Int(from));
     }
-    let start = place(text, from.max(0)).unwrap_or(text.len());
+    let Some(start) = place(text, offset("indexOf", from)?) else { return Ok(Value::Int(-1)) };
     let found = text[start..].find(part).map_or(-1, |at| characters(&text[..start + at]));
     Ok(Value::Int(found))
 }
 
-/// The last place where a text stands, no further than a character.
+/// The last place where a text stands, no further than a character; nowhere, where the text has no such character.
 fn last_index_of(text: &str, part: &str, from: &[Value]) -> Outcome {
     let all = characters(text);
-    let most = whole("lastIndexOf", from)?.unwrap_or(all);
+    let from = whole("lastIndexOf", from)?;
     if part.is_empty() {
-        return Ok(Value::Int(most.clamp(0, all)));
+        return Ok(Value::Int(from.unwrap_or(all)));
     }
-    if most < 0 {
+    let most = from.map_or(Ok(all - 1), |from| offset("lastIndexOf", from))?;
+    if most >= all {
         return Ok(Value::Int(-1));
     }
     let end = place(text, most.saturating_add(characters(part))).unwrap_or(text.len());

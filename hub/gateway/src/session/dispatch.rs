@@ -20,7 +20,7 @@ use karmada_proto::v1::{self, hub_frame};
 
 use self::known::Known;
 use self::listing::Listing;
-use self::outgoing::Outgoing;
+use self::outgoing::{ChunkSize, Outgoing};
 pub(super) use self::removals::NeverHeld;
 use crate::encodings::Encodings;
 use crate::ports::{Work, WorkEvent};
@@ -38,6 +38,7 @@ pub(super) struct Dispatch {
     epoch: u64,
     queue: Queue,
     outgoing: Option<Outgoing>,
+    chunk_size: ChunkSize,
     known: BTreeMap<Arc<str>, Known>,
     unacked: BTreeMap<Arc<str>, Work>,
     /// Those whose tombstone was sent and whose removal is not confirmed.
@@ -87,6 +88,7 @@ impl Dispatch {
             epoch,
             queue: Queue::default(),
             outgoing: None,
+            chunk_size: ChunkSize::default(),
             known: BTreeMap::new(),
             unacked: BTreeMap::new(),
             deleting: BTreeMap::new(),

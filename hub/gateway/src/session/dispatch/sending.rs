@@ -191,7 +191,7 @@ impl Dispatch {
             return None;
         }
         let mut outgoing = self.outgoing.take()?;
-        let (mut frame, is_last) = outgoing.next_chunk(room);
+        let (mut frame, is_last) = outgoing.next_chunk(room, &mut self.chunk_size);
         send_credit.spend(frame.chunk.len() as u64);
         if is_last {
             frame.cursor = self.safe_cursor();
