@@ -56,7 +56,7 @@ pub enum Format {
     Quantity,
     /// `metav1.FieldsV1`.
     FieldsV1,
-    /// Another string format; its name is in the node's [`Extra`].
+    /// Another string format; its name is in the node's extra.
     Other,
 }
 
