@@ -1,8 +1,8 @@
 //! What is served and what is stored, the clock and where ids come from: everything that a step of a write may look at.
 //!
-//! In: the store, the cache, a first catalogue, a clock and a source of ids. Out: definitions, objects and lists, or a `Status` of 404 or
-//! 500. Objects are only read here; `serve`, `announce` and `provide` change what is served. How something is written stands in `registry`
-//! and its steps.
+//! In: the store, the cache, a first catalogue, a clock and a source of ids. Out: definitions, objects and lists, or a `Status` (404, 500).
+//! Objects are only read here; `serve`, `announce` and `provide` change what is served. How something is written stands in `registry` and
+//! its steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
