@@ -1,5 +1,7 @@
 //! Compiles `protos/` with protox, so that no host needs protoc.
 //!
+//! In: `protos/fleet/v1/fleet.proto`. Out: Rust types in cargo's output folder.
+//!
 //! Every `bytes` field becomes `bytes::Bytes` (bodies are shared, not copied), and the codec is ours: tonic's
 //! own allocates two buffers of 8 KiB per stream, which ten thousand idle agents would pay for.
 

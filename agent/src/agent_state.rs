@@ -1,4 +1,7 @@
 //! The agent's state, which the link, the reconciler and the summary share: the ledger, the outbox, and two notifications.
+//!
+//! In: what each of them has to tell the others. Out: the same, to whoever waits for it. It is made once, at the start, over an opened
+//! ledger.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Why the agent is not with its hub, as one word that people and karmadactl can act on.
+//!
+//! In: an error, a Close of the hub, a refusal of a join. Out: its class, the word for it, and what a person does about it. Pure.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! The wall clock and the randomness of the agent, given by whoever starts it. Monotonic time is tokio's, in which its timers run.
+//!
+//! In: two functions. Out: the time of day and numbers; tests hand in functions of their own.
 
 use std::sync::Arc;
 

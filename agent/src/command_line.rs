@@ -1,5 +1,8 @@
-//! A join token on the command line, which every user of the machine can read: it goes into a file of the state directory, and
-//! the process begins anew without it. Pure but for [`hide`].
+//! A join token on the command line, which every user of the machine can read: it goes into a file of the state directory, and the process
+//! begins anew without it. Pure but for [`hide`].
+//!
+//! In: the arguments of this process, the token, the state directory. Out: the same process with `--token-file` in its place; where that
+//! fails, a warning and the process as it is.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;

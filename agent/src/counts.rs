@@ -1,4 +1,6 @@
 //! What the reconciler, the summary and the link count for a monitor.
+//!
+//! Types alone: each part adds to its own fields, [`crate::metrics`] reads them all.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 

@@ -1,5 +1,8 @@
-//! How the agent comes by its identity: kept from before, or by joining; and by joining anew, where the hub does
-//! not know it any more and a person gave another token since.
+//! How the agent comes by its identity: kept from before, or by joining; and by joining anew, where the hub does not know it any more and a
+//! person gave another token since.
+//!
+//! In: what a person set, the store of the identity, the member. Out: an identity, kept; or what is missing or refused. An identity of
+//! another member is refused.
 
 use std::time::Duration;
 
@@ -31,7 +34,7 @@ impl Enrolment {
     /// It cannot be read, is another member's, or the join cannot succeed.
     pub async fn identity(&self) -> Result<Identity, AgentError> {
         let Some(mut identity) = self.parts.identity_store.load().await? else { return self.join().await };
-        // Where the member does not answer now, it is taken at its word: enforcing begins when it is back.
+        // Where the member does not answer now, the identity is used all the same: nothing is enforced before the member is back.
         if let Ok(uid) = member::cluster_uid(&*self.parts.member).await
             && uid != identity.cluster_uid
         {

@@ -1,4 +1,7 @@
 //! The join: one call that turns a token into an identity, and names the cause where it does not.
+//!
+//! In: a key and what to ask for ([`Ask`]). Out: an identity that is not kept yet, or a [`JoinError`]; meanwhile the link's view says what
+//! is waited for.
 
 use std::time::Duration;
 

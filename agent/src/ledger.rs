@@ -1,5 +1,8 @@
 //! What the site must still know after a power cut: desired state, cursor, outcomes, crash counters.
 //!
+//! In: changes of the session, outcomes of the reconciler. Out: entries, positions and counters, and whether what was written is on the
+//! disk. Calls block for as long as SQLite does.
+//!
 //! One SQLite file with `synchronous=FULL`: what [`Ledger::commit`] returned from is on disk, and only then does
 //! the session acknowledge it. What only saves work after a crash of the process (counters, outcomes)
 //! is written without waiting for the disk: lost in a power cut, it is found out again. That the member may have been asked for a write

@@ -1,4 +1,7 @@
 //! karmada-agent: parse, build, run, drain.
+//!
+//! In: arguments, the environment, SIGTERM or SIGINT. Out: an agent until it is told to stop; exit code 0, or 1 with the reason and what to
+//! do next on stderr.
 
 mod args;
 

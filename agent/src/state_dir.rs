@@ -1,5 +1,8 @@
-//! The directory of the agent's state: its key, its ledger with the Secrets in it. Nobody but its owner may look into it,
-//! and one process at a time has it.
+//! The directory of the agent's state: its key, its ledger with the Secrets in it. Nobody but its owner may look into it, and one process
+//! at a time has it.
+//!
+//! In: the path. Out: a directory of mode 0700, and the lock on it, for which it waits without end; a directory that others may enter and
+//! that cannot be closed is refused.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

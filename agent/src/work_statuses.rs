@@ -1,5 +1,8 @@
 //! How each Work stands: the outcome of applying it, and what the interpreter reads from its objects.
 //!
+//! In: entries, outcomes, objects as the member has them. Out: the report of a Work; an object whose status cannot be read keeps the last
+//! one that could. Pure.
+//!
 //! One row per Work, one slot per manifest; nothing of an object is kept but what is reported.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,8 @@
 //! The certificate authority of one hub: made at its first start, kept in its data directory.
 //!
+//! In: a directory, or PEM; a subject or a request, a validity, the time. Out: certificates as PEM. Only [`Authority::load_or_create`]
+//! touches the disk; randomness is the system's.
+//!
 //! It signs three things: the hub's server certificate, the administrator's, and agents' certificates from their
 //! requests. A subject always comes from the caller, who has decided it; never from the request.
 

@@ -1,4 +1,6 @@
 //! What can go wrong with certificates, keys and tokens.
+//!
+//! Types alone: what every fallible function of the crate returns, with the file or the part that was at fault.
 
 use std::path::PathBuf;
 

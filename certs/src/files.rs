@@ -1,4 +1,6 @@
 //! Files of keys: written whole or not at all, readable by their owner only.
+//!
+//! In: a path, and the text to keep. Out: the file on disk, synced, or its text. Blocks.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};

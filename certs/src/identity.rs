@@ -1,4 +1,6 @@
 //! Who is at the other end of a TLS connection, read from the certificate that the handshake has verified.
+//!
+//! In: a certificate as DER or PEM. Out: its names, times and hashes, and the cluster that it speaks for; no signature is checked. Pure.
 
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;

@@ -1,5 +1,7 @@
 //! Service-account tokens: JSON web tokens signed with ES256 by a key that lives beside the CA.
 //!
+//! In: claims, or a token. Out: a signed token; or the claims of one that this very key signed, refused otherwise.
+//!
 //! The claims are the caller's bytes: what a token means is the API server's business, who signed it is ours.
 
 use std::path::Path;

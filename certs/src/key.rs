@@ -1,4 +1,6 @@
 //! Private keys, and a key together with its certificate.
+//!
+//! In: the system's randomness. Out: a new P-256 key; a pair of PEM texts whose `Debug` shows neither.
 
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 

@@ -1,4 +1,7 @@
 //! A CA known by the hash of its public key, as kubeadm prints it: `sha256:<hex>` over the SPKI.
+//!
+//! In: a public key or a certificate as DER, or `sha256:<hex>`. Out: a value to compare and to print; text of any other shape is refused.
+//! Pure.
 
 use std::fmt::Write as _;
 

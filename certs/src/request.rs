@@ -1,4 +1,7 @@
 //! Certificate requests (PKCS#10): made by the end that holds the key, checked by the end that signs.
+//!
+//! In: a key and the names wished for, or a request as DER or PEM. Out: a signed request; or one whose signature was checked, with what it
+//! asks for. What is granted of it is decided elsewhere.
 
 use rcgen::{CertificateSigningRequestParams, KeyPair, PublicKey, PublicKeyData, SanType};
 use rustls_pki_types::CertificateSigningRequestDer;

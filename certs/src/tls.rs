@@ -1,5 +1,8 @@
 //! rustls configurations of both ends.
 //!
+//! In: our certificate with its key, and whom to trust. Out: a configuration for rustls, which refuses bundles that cannot be read and keys
+//! of other certificates. No connection is made here.
+//!
 //! The hub's asks for a client certificate and goes on without one: users with tokens share the port. Clients
 //! trust a bundle of CAs, or, for the first contact of a join, a CA known by its pin only.
 

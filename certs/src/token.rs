@@ -1,5 +1,8 @@
 //! Join tokens: `id.secret`, as kubeadm's. The id may be seen; the secret is compared in constant time and
 //! never printed by accident.
+//!
+//! In: a random number generator, or text. Out: a token; text of another shape is refused without being shown. Whether a token is still
+//! good is the caller's to know.
 
 use rand::CryptoRng;
 

@@ -1,6 +1,8 @@
 //! Turns the plain facts of types (`data/facts.tsv`) into constants: each type's, in the order of its lines; and their plain defaults
 //! (`data/defaults.tsv`) into a function. A line that cannot be read stops the build; so does a name in one that nothing has, and a type
 //! whose facts nobody asks for is a warning.
+//!
+//! In: `data/facts.tsv` and `data/defaults.tsv`. Out: `facts.rs` and `defaults.rs` in `OUT_DIR`, which `validation` and `defaults` include.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,8 @@
 //! The hub's end of CertificateSigningRequests: how requests are read, and the key that signs them.
 //!
+//! In: a request as PEM; usages, a lifetime, the time. Out: what it asks for, or a certificate as PEM; words where the request cannot be
+//! read or signed.
+//!
 //! What may be asked, approved and signed is decided elsewhere: by the API server's admission
 //! (`hub/registry/src/admission/certificates.rs`) and by the signing controller (`hub/kube_controller_manager/src/csr_signer.rs`).
 

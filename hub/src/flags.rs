@@ -1,4 +1,7 @@
 //! The flags of `karmada-hub serve`. Those that kube-apiserver or Karmada has are named as there.
+//!
+//! In: what clap read, and the files that it names. Out: [`Settings`], or an error that says which flag or file is wrong. The comments on
+//! the fields are the help texts.
 
 mod lifecycle;
 

@@ -1,4 +1,7 @@
 //! The gateway's ports, over the store and the registry: where Works come from, where reports go, who may join.
+//!
+//! In: the registry, the store, what sessions report. Out: the ports that `karmada-gateway` asks for, and what the API server is given of
+//! the fleet's: admission, roles, columns, a proxy to members.
 
 mod admission;
 mod agent_notes;

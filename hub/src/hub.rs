@@ -1,4 +1,7 @@
 //! One hub: store, cache, registry, API, controllers, gateway, port; started in order, stopped in the reverse.
+//!
+//! In: [`Settings`] and a clock. Out: a hub that answers, or why it cannot be started; until it is stopped, it runs on the caller's runtime
+//! and on threads of its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

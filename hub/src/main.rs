@@ -1,4 +1,6 @@
 //! karmada-hub: parse, build, run, drain.
+//!
+//! In: arguments, the environment, SIGTERM or Ctrl-C. Out: a hub until it is told to stop; exit code 0, or 1 and the reason on stderr.
 
 use std::process::ExitCode;
 use std::sync::Arc;

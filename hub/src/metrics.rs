@@ -1,4 +1,6 @@
 //! What `/metrics` shows, in the Prometheus text format.
+//!
+//! In: the registry, fairness and the audit log; `/proc/self` of this process. Out: text. Only [`process`] reads files.
 
 use std::fmt::Write;
 

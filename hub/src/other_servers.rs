@@ -1,4 +1,7 @@
-//! The controllers' door to groups that other servers answer, over the API server's aggregation.
+//! The controllers' way to groups that other servers answer, over the API server's aggregation.
+//!
+//! In: a group, version, method and place. Out: what those servers serve, and which of them cannot tell; the status and JSON of one
+//! request.
 
 use std::sync::Arc;
 
@@ -7,7 +10,7 @@ use karmada_apiserver::aggregation::{self, Aggregator};
 use karmada_kube_controller_manager::other_servers::{AggregatedResource, Discovered, OtherServers};
 use serde_json::Value;
 
-/// The door.
+/// The aggregation, as controllers ask it.
 pub struct Aggregated(pub Arc<Aggregator>);
 
 #[async_trait]

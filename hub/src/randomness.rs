@@ -1,4 +1,6 @@
 //! Where the hub's randomness is made, for whoever is given some: numbers, ids, tokens, keys.
+//!
+//! In: nothing. Out: numbers, ids, a generator. Everything else is handed one of these, so that a test can hand its own.
 
 use uuid::Uuid;
 

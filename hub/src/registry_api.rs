@@ -1,4 +1,7 @@
 //! The controllers' API client over the registry: the same admission and concurrency as for users, without HTTP.
+//!
+//! In: the calls of the port, in one component's name. Out: objects as they lie in the cache, streams of changes, writes; a refusal of the
+//! API as an [`ApiError`].
 
 use std::sync::Arc;
 

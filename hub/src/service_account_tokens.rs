@@ -1,4 +1,6 @@
 //! Service-account tokens, signed by the hub's own key.
+//!
+//! In: claims, or a token that somebody shows. Out: a signed token, the claims of one that this hub signed, or the public key as a key set.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! How a hub runs, as plain values: what flags, the demo and tests fill in.
+//!
+//! Types alone, with the values that hold where nothing else is said.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,5 +1,8 @@
 //! How JSON bodies travel: hashed, compressed where it pays, cut into chunks, put together again.
 //!
+//! In: the bytes of a body, or frames of one. Out: what goes on the wire, or the whole body; one that is larger than declared, does not
+//! unpack or has another hash is refused.
+//!
 //! Each body is its own compression context, so that a secret never shares one with data another writer chose.
 //! The hash is over the decoded bytes: what counts is what the agent would apply.
 

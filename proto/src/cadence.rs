@@ -1,6 +1,8 @@
 //! How often an idle link is tried, and when silence means death. Arithmetic only: `now` is monotonic time since
 //! any fixed start, the same start for all calls.
 //!
+//! In: pongs and cuts, and the hub's bounds. Out: how long to wait until the next ping, and the silence after which a link counts as dead.
+//!
 //! The pinging end begins with a short interval and lengthens it while the path bears it, so that an idle agent
 //! costs few packets; a cut at some length teaches it to stay below. The other end only needs to know by when it
 //! should have heard something.
@@ -91,7 +93,8 @@ impl Cadence {
         }
     }
 
-    /// The link died quietly at the current interval: below it from now on.
+    /// The link died quietly at the current interval. One longer than [`FIRST`] is never reached again while the ceiling holds; in any case
+    /// it begins with [`FIRST`] anew.
     pub fn cut(&mut self) {
         (self.proofs, self.held) = (0, Duration::ZERO);
         if self.interval > FIRST {

@@ -1,5 +1,8 @@
 //! The gRPC codec of the fleet service: prost with small buffers.
 //!
+//! In: messages, or bytes that came over a stream. Out: bytes, or messages; `OUT_OF_RANGE` for one that would take far more memory than it
+//! has bytes.
+//!
 //! tonic's own codec reserves 8 KiB each way per stream at once; an idle agent's frames are some 20 bytes. The
 //! buffers grow with what passes through them. A message of more parts than any has is not decoded.
 

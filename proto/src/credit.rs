@@ -2,6 +2,9 @@
 //! [`SendCredit`]; the receiver notes what it has dealt with in a [`CreditWindow`] and gives it back in lots, so that
 //! credit frames stay rare. A frame may be sent while any credit is left, so that the last one may run into debt: both
 //! sides count the debt, and so come to the same number.
+//!
+//! In: frames sent, received and dealt with, by their bytes. Out: how much may be sent, when to grant more, and whether a peer sent more
+//! than it was granted. Pure.
 
 use crate::v1::{Credit, agent_frame};
 

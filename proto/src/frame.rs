@@ -1,5 +1,7 @@
 //! Frames around their bodies: `agent(body)` and `hub(body)` set the number that lets an older receiver name
 //! what it does not know.
+//!
+//! In: a body; or the bytes of a message before it is decoded. Out: the frame with its number, its size; whether it may be decoded. Pure.
 
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -40,9 +42,9 @@ pub fn size(frame: &impl Message) -> u64 {
     frame.encoded_len() as u64
 }
 
-/// What is shorter may be of any parts: they are few.
+/// A shorter message may have any number of parts: they cannot be many.
 const SHORT: usize = 64 * 1024;
-/// Parts of a message. Each takes some hundred bytes once it is decoded, and two where it came: no end sends half as many.
+/// Parts of a message. Each takes some hundred bytes once it is decoded, and as little as two on the wire. Neither end sends half as many.
 const PARTS: usize = 16 * 1024;
 
 /// Whether a message may be decoded: it is short, or it and what is in it have no more parts than any message that means something. To be asked

@@ -1,4 +1,7 @@
 //! The built agent as a plain process: `karmada-agent`, beside a member and not in it.
+//!
+//! In: where the hub is, a token and the member's kubeconfig ([`AgentOptions`]). Out: a running process and its state folder. Nothing waits
+//! for it to join or to be ready; whoever needs that asks the hub.
 
 use std::path::{Path, PathBuf};
 

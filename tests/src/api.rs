@@ -1,5 +1,8 @@
 //! Plain requests to a Kubernetes API, member's or hub's: for predicates that look many times a second, where
 //! starting kubectl would cost more than what is tested.
+//!
+//! In: a kubeconfig, then method, path and body. Out: the server's JSON or text, or an error whose HTTP status [`code`] tells. Calls block,
+//! for a minute at most.
 
 use std::path::Path;
 use std::time::Duration;

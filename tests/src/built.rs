@@ -1,4 +1,7 @@
 //! The product's own programs, built with the profile that the tests were built with.
+//!
+//! In: the name of a program. Out: its path, up to date. The first call of a process runs cargo and blocks until it is done; a failed build
+//! panics.
 
 use std::path::PathBuf;
 use std::process::Command;

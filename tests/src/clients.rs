@@ -1,5 +1,8 @@
 //! The clients that are written in Go (one program of them all, and Helm) and in Python (an environment with what they need); found,
 //! or built from `tests/clients` by its scripts.
+//!
+//! In: nothing, or a program with arguments and variables. Out: where the clients are, `None` (after a line `skipped: …`) where they cannot
+//! be had; or what a run printed and how it ended. Blocks while it builds or runs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,8 @@
 //! Folders for what a test leaves: data, kubeconfigs, logs.
 //!
+//! In: a name for people. Out: an empty folder on disk that no other test has. Also here: where cargo's target folder and the repository's
+//! root are.
+//!
 //! They lie under `<target>/kube/run/PID-N-NAME`, and go with their value, unless the test is failing: then the logs
 //! that its message names must stay. What dead processes left is removed by the next one.
 

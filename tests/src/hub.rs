@@ -1,4 +1,7 @@
 //! The built hub, as a process: `karmada-hub serve`.
+//!
+//! In: arguments and variables ([`HubOptions`]). Out: a hub that says it is ready, its address and an administrator's clients. Starting
+//! blocks for 30 s at most, then panics; so does a hub that ends meanwhile.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! The programs that a member cluster consists of: found, or built from `tests/kube` by its script.
+//!
+//! In: nothing but `KUBEBUILDER_ASSETS`, which may name programs to use instead. Out: the paths of etcd, kube-apiserver, the controllers,
+//! the scheduler, kwok and kubectl.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

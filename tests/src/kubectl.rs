@@ -1,4 +1,7 @@
 //! The real kubectl, as a user runs it.
+//!
+//! In: a kubeconfig, and the words of a command. Out: what it printed and how it ended. Blocks until it has ended, two minutes at most;
+//! most calls panic where it did not end as the caller expects.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};

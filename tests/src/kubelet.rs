@@ -1,5 +1,8 @@
 //! Plays the kubelet for the Pods of one namespace: no Pod really runs on kwok's nodes, but the agent's must.
 //!
+//! In: a member, a namespace, the program that stands in for every image. Out: one process for each Pod there that is Running, which ends
+//! with its Pod; a thread looks ten times a second.
+//!
 //! A Pod that the scheduler has bound and kwok has marked Running becomes a process of a given program, with
 //! the Pod's arguments, environment, volumes and ServiceAccount token; when the Pod goes, so does the process,
 //! before another starts. A process that ends by itself is started again, as `restartPolicy: Always` has it.

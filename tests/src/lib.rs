@@ -14,6 +14,8 @@
 //! - [`suite`]: Kubernetes' own specs, built from `tests/suite`, run one by one with a time limit each.
 //! - [`subject`]: the server that a suite's tests share. [`rows`]: figures of benches. [`wire`]: requests over kept connections.
 //! - [`kubectl`], [`api`]: the two ways to look and act: the real client, and plain requests.
+//!
+//! In: options of each part. Out: processes on loopback, and handles to ask and to stop them.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 // The harness fails tests: panics are its way to say so.

@@ -1,4 +1,8 @@
-//! The wire between an agent and a hub: a TCP proxy that can be cut, stalled, delayed, slowed, made to reset and forget connections, and counted.
+//! The wire between an agent and a hub: a TCP proxy that can be cut, stalled, delayed, slowed, made to reset and forget connections, and
+//! that counts what passes.
+//!
+//! In: where the hub listens. Out: an address for the agent to dial. What the wire does is changed while it runs, and holds for connections
+//! that stand already; it does not read what it carries.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -1,5 +1,8 @@
 //! A member cluster of real parts: etcd, kube-apiserver, controllers, scheduler, and kwok's nodes, on loopback.
 //!
+//! In: [`MemberOptions`]. Out: a cluster whose Pods would run, with its kubeconfig and clients. Starting blocks for 90 s at most; where the
+//! member does not come up, it panics and names the logs.
+//!
 //! It is up in about 5 s, keeps its data, keys and ports over a restart, and goes with its value. Small on
 //! purpose: etcd without fsync, only the controllers that a test can see, one worker each.
 

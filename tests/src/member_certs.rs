@@ -1,5 +1,8 @@
 //! A member's keys: its CA, the API server's certificate, an administrator's, and the key of service-account
 //! tokens. Written once per member, so that restarts keep them.
+//!
+//! In: a folder, the member's name, its port. Out: key and certificate files there, and a kubeconfig that holds the administrator's. Not
+//! for anything that strangers reach.
 
 use std::path::Path;
 

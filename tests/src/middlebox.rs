@@ -1,5 +1,7 @@
 //! What may stand where an agent looks for its hub, and is no hub: a server that ends each connection after the
 //! TLS handshake, or after one line of plain HTTP.
+//!
+//! In: what kind it is, and the hub whose certificate authority it may use. Out: an address to give to an agent as the hub's.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,9 +27,9 @@ pub enum Kind {
     NoAlpn,
     /// TLS and HTTP/2 with the certificate of another CA.
     OtherCa,
-    /// TLS with a certificate of the hub's CA that holds from tomorrow on: what a clock that is behind sees.
+    /// TLS with a certificate of the hub's CA that becomes valid in two days, less an hour: what a clock that is behind sees.
     NotYetValid,
-    /// TLS with a certificate of the hub's CA that held until yesterday: what a clock that is ahead sees.
+    /// TLS with a certificate of the hub's CA that ended nine days ago: what a clock that is ahead sees.
     Expired,
     /// No TLS at all.
     PlainHttp,

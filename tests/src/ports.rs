@@ -1,4 +1,6 @@
 //! Loopback ports, for programs that cannot be given port 0.
+//!
+//! In: nothing. Out: a port number that is free. It opens and closes one connection on loopback for that.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 

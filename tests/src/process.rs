@@ -1,5 +1,8 @@
 //! A program under test, and its end.
 //!
+//! In: a program, its arguments and environment, the folder for its log ([`Program`]). Out: a [`Process`] to ask for its log, memory and
+//! processor time, and to stop.
+//!
 //! Each is in a process group of its own, writes to one log file, and ends with its value; where the whole test
 //! process is killed, the kernel ends it (`setpriv --pdeathsig`). That signal comes when the *thread* that
 //! started a process ends, so all are started by one thread that never does.

@@ -1,4 +1,7 @@
 //! Rows: what was measured, beside its goal.
+//!
+//! In: a row's name, the figure, its unit, the figure it stands beside, the goal. Out: a line of JSON for each on stdout, and in the end a
+//! table; a goal that is missed is told and fails nothing.
 
 use serde_json::json;
 

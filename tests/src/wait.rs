@@ -1,4 +1,7 @@
 //! Waiting for something to become true: by looking again and again, never by guessing how long it takes.
+//!
+//! In: what is waited for, in words, and a function that looks. Out: what it found; after the timeout a panic or an error with what was
+//! seen last. Blocks, and looks every 50 ms.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,8 @@
 //! Who this agent is: its name, its key, the certificate issued for it, and whom it trusts.
 //!
+//! In: what a join or a renewal granted; a directory or a Secret. Out: certificate, key and CAs for TLS, and where the hub is; a renewal
+//! that is for somebody else or says nothing new is refused.
+//!
 //! Kept in `identity.json` in the state directory, or in a Secret of the member, where the agent runs as a Pod
 //! and must survive its move. The key is made here and goes nowhere else.
 
@@ -175,7 +178,7 @@ impl Identity {
 /// Endpoints of a hub that are kept.
 const ENDPOINTS: usize = 16;
 
-/// Whether what a hub names may be an endpoint: a name of DNS, a port, and what parts them.
+/// Whether what a hub names may be an endpoint: no longer than a DNS name with a colon and a port, and nothing but visible characters.
 fn is_endpoint(text: &str) -> bool {
     text.len() <= 260 && text.chars().all(|c| c.is_ascii_graphic())
 }

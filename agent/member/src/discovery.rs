@@ -1,5 +1,8 @@
 //! What a member serves: kinds to resources, from the aggregated discovery documents (v2) or, for older members,
 //! the legacy ones.
+//!
+//! In: documents as the member sent them. Out: how a kind is served, and whether the member told all; a document that cannot be read only
+//! makes that untrue. Pure.
 
 use std::collections::BTreeMap;
 

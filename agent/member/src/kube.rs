@@ -1,5 +1,8 @@
 //! A real member, over `kube::Client`'s transport.
 //!
+//! In: a kubeconfig or a service account; kinds, names, JSON. Out: the member's answer as JSON, or a [`MemberError`]. A request of the
+//! agent's own ends within a minute, watches aside, and no answer to it is larger than 32 MiB.
+//!
 //! Requests are built here, on plain JSON: the agent handles kinds it was never compiled with, keeps no cache of
 //! objects, and reads lists page by page, so that its memory stays small.
 

@@ -1,5 +1,8 @@
 //! The member cluster, as the agent needs it: a trait, with the real one ([`kube`]) and one in memory for the
 //! demo and for simulation ([`memory`]); and, in front of either, the proof that it is the one that was joined ([`proven`]).
+//!
+//! In: names, manifests and watches. Out: objects as the member has them, its events, and errors that tell whether a write may still be
+//! carried out.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
 
@@ -24,7 +27,7 @@ use karmada_api::object;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// The name under which the agent owns fields (statement: server-side apply with one fixed manager).
+/// The name under which the agent owns fields: the same in all its writes, so that an apply takes away what an earlier one set.
 pub const FIELD_MANAGER: &str = "karmada-agent";
 
 /// Group, version and kind.

@@ -1,8 +1,11 @@
 //! A member in memory, for the demo and for simulation: enough of a cluster that workloads become ready.
 //!
-//! It merges applied fields into what is there (lists whole), knows which of them the agent owns ([`ownership`]), counts generations and versions, refuses objects in
-//! namespaces that do not exist, serves kinds of CRDs applied to it, and plays the controllers: a Deployment, a
-//! StatefulSet, a DaemonSet, a Job or a Pod becomes ready a moment after its spec changed.
+//! In: a name, a number of nodes, and the calls of [`Member`]; troubles that a test wants. Out: objects and events, as a cluster gives
+//! them. It runs on the caller's runtime, and keeps nothing on a disk.
+//!
+//! It merges applied fields into what is there (lists whole), knows which of them the agent owns ([`ownership`]), counts generations and
+//! versions, refuses objects in namespaces that do not exist, serves kinds of CRDs applied to it, and plays the controllers: a Deployment,
+//! a StatefulSet, a DaemonSet, a Job or a Pod becomes ready a moment after its spec changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

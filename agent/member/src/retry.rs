@@ -1,5 +1,7 @@
 //! Retries of calls to the member and at a join, by the `backoff` crate.
 //!
+//! In: what failed, succeeded or recovered. Out: how long to wait before the next try; and for a single call, its answer or its last error.
+//!
 //! The one place that names that crate: it is unmaintained (RUSTSEC-2025-0012), so what is behind these two
 //! functions can be replaced without touching anybody else. It would draw its own randomness: the waits of objects are spread by their
 //! names instead, so that the same failures are tried again at the same times, and the session's reconnect schedule, which must be a

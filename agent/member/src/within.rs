@@ -1,6 +1,8 @@
 //! A watch of some namespaces alone, for an agent that may see no others: one stream of events, made of one watch for
 //! each namespace.
 //!
+//! In: a member, what to watch, the namespaces. Out: events as of one watch. Nothing is asked of the member but what the watches ask.
+//!
 //! The list is complete when every namespace's is. Where one of them has to list again, or ends, the whole ends, and is
 //! begun again by whoever reads it: what is gone is only ever told by a complete list.
 

@@ -1,5 +1,7 @@
 //! The agent's end of the stream, without IO: no clock, no sockets, no disk.
 //!
+//! In: frames, outcomes, monotonic time and a seed, all handed in by the agent's tasks. Out: frames, changes to keep, times to wait.
+//!
 //! ```text
 //! the hub's frames          ── session ─▶ frames, changes for the ledger, advice on the next dial
 //! what the member came to   ── outbox  ─▶ reports, each once, the newest of each Work

@@ -1,8 +1,11 @@
 //! What the hub has still to hear: the newest report per Work, removals, events, the cluster's status.
 //!
-//! Level-triggered and bounded: a newer report replaces the older, an equal one is nothing. A Work's reports are at least a second apart.
-//! What the hub was told is kept ([`told_statuses`]), and compared with what it holds at the start of each session and while one runs: what
-//! differs is told again, and nothing else.
+//! In: outcomes and statuses as they come, what a process before had told, what the hub says that it holds. Out: the next frame to send,
+//! with the credit it costs, and digests of what was told. Pure.
+//!
+//! Bounded: a newer report replaces the older, an equal one is nothing. A Work's reports are at least a second apart. What the hub was told
+//! is kept ([`told_statuses`]), and compared with what it holds at the start of each session and while one runs: what differs is told
+//! again, and nothing else.
 
 mod told_statuses;
 

@@ -1,5 +1,8 @@
 //! When to dial again: full jitter, one second doubling to five minutes, as a pure function of a seed.
 //!
+//! In: a seed, the count of attempts that was kept, when sessions began and how they ended. Out: how long to wait, and the count to keep.
+//! Pure.
+//!
 //! A session takes back one attempt for every [`EARNED`] that it stood, so that half a minute makes up for any outage,
 //! and one that breaks at once makes up for none. The count is persisted by the caller: an agent that is restarted in a
 //! loop must not hammer the hub. Why by degrees: if a minute of session forgave everything and less forgave nothing, a second

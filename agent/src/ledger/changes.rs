@@ -1,4 +1,6 @@
 //! What a change of the session does to the ledger's tables.
+//!
+//! In: a transaction, and a change. Out: rows written; whoever opened the transaction commits it.
 
 use bytes::Bytes;
 use karmada_proto::body;

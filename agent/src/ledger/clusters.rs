@@ -1,5 +1,7 @@
 //! Whose ledger it is: the names that the agent's cluster has, and had, on the hub.
 //!
+//! In: the cluster's name of now. Out: the names before; under another name, a ledger whose cursor and epoch begin anew.
+//!
 //! A cursor, an epoch and what goes with them are of one cluster's Works. Under another name they begin anew, so that the hub lists all;
 //! what was held stays held, as of a hub that knows nothing of it; and the name before is kept, as the member's objects bear it.
 

@@ -1,4 +1,7 @@
 //! The ledger as rows that can be kept elsewhere: in buckets by key, so that a change touches one of them, and put back whole.
+//!
+//! In: fingerprints of the buckets that are known, or the rows of a copy. Out: a [`Snapshot`] with the rows of the others; or a ledger as
+//! it was, whose open writes count as open still.
 
 use std::collections::BTreeMap;
 

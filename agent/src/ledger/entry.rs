@@ -1,4 +1,6 @@
 //! What the ledger holds of one Work, and what is written of it when an application ended.
+//!
+//! Types alone, with what follows from their fields: whether anything of the Work may be in the member, whether this very body was applied.
 
 use bytes::Bytes;
 use karmada_proto::v1::Applied;

@@ -1,5 +1,8 @@
 //! Where the ledger goes on when its file does not: in memory, until the file can be written again.
 //!
+//! In: the directory, and an error of the file. Out: a connection that works, on disk or in memory, and the health that says which. An
+//! error that is not about the file is given back.
+//!
 //! A full disk or a broken file must not end the enforcement of what the site was told. What is taken meanwhile is held in memory and
 //! not acknowledged, so that the hub keeps it for an agent that is restarted. A file that is damaged is set aside, what can be read of it
 //! is kept, and the hub lists everything anew.

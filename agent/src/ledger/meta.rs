@@ -1,4 +1,6 @@
 //! The table `meta`: numbers, the seal, documents, the names of clusters and what is held beyond the cursor, by name.
+//!
+//! In: names and values. Out: what was kept under a name; zero, empty or none where nothing was.
 
 use bytes::Bytes;
 use karmada_proto::v1::Seen;

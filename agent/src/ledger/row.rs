@@ -1,4 +1,7 @@
 //! A row of the table `works`: its columns, and what they mean.
+//!
+//! In: a row of SQLite. Out: an [`Entry`], or what a session must know of it; a body that is not the one of its hash is an error, which
+//! counts as damage. Pure.
 
 use bytes::Bytes;
 use karmada_proto::body;

@@ -1,5 +1,8 @@
 //! The ledger's file: its format, and how one is opened that an older or a newer agent wrote, or that is damaged.
 //!
+//! In: the state directory, or a file that is damaged. Out: an opened and checked connection, an empty one in memory, what could be saved;
+//! a format that is too new is refused.
+//!
 //! The rule of the format: columns are only ever added, each with a default that stands for "not known", and a column keeps its
 //! meaning. So an agent reads what newer ones wrote, up to [`AHEAD`] formats on, writes into the columns that it knows, and leaves the
 //! format's number as it is.

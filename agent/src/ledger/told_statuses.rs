@@ -1,4 +1,6 @@
 //! What the hub was told of each Work, for the next process: lost in a crash, it is told once more.
+//!
+//! In: digests of what was told. Out: the same to the next process; one that cannot be read counts as not told.
 
 use std::collections::BTreeMap;
 

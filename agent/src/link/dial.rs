@@ -1,5 +1,8 @@
-//! One connection to the hub, step by step, so that each way to fail has its own name: DNS, TCP, TLS, the pin,
-//! the clock, HTTP/2. What it carries, TLS negotiates ([`Transports`]).
+//! One connection to the hub, step by step, so that each way to fail has its own name: DNS, TCP, TLS, the pin, the clock, HTTP/2. What it
+//! carries, TLS negotiates ([`Transports`]).
+//!
+//! In: `host:port`, a TLS configuration, what may carry the frames. Out: a connection over gRPC or bare TLS, or a [`DialError`]. Each step
+//! ends within ten seconds.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,6 @@
 //! A connector whose streams say when they last brought a byte.
+//!
+//! In: another connector. Out: its streams, unchanged; each read that brings bytes is noted.
 
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
-//! The link to the hub: dials, runs one session after the other, waits in between. The thin shell around
-//! [`crate::session`], which decides, and [`crate::ledger`], which remembers. What happens within one session is in [`session_loop`].
+//! The link to the hub: dials, runs one session after the other, waits in between. The thin shell around [`crate::session`], which decides,
+//! and [`crate::ledger`], which remembers. What happens within one session is in [`session_loop`].
+//!
+//! In: the identity, the shared state, the member, the tunnels. Out: the link's view as others see it, questions answered, renewals kept;
+//! it returns when it is told to stop or the cluster has another name.
 
 pub mod dial;
 pub(crate) mod hub;

@@ -1,4 +1,7 @@
 //! One Work, applied to the member. Thin: reads, asks [`super::body`], writes.
+//!
+//! In: a Work's manifests, and what the ledger knows of it. Out: for each manifest the object as the member has it after, or a [`Failure`].
+//! Waits for the member.
 
 use karmada_api::object;
 use karmada_interpreter::{Interpreter, conflict_resolution};

@@ -1,5 +1,8 @@
 //! What is sent to the member for a manifest, and whether the member has it already. Pure.
 //!
+//! In: a manifest, the object that the member has, the cluster's names. Out: the body to send, a patch, or an answer to whose the object
+//! is.
+//!
 //! Server-side apply owns what its body holds. What Retain keeps (replicas that an autoscaler sets, a claim's
 //! volume) therefore stays out of the body, so that its owner keeps it; unless nobody else owns it: then leaving
 //! it out would remove it, and it is sent as it is.

@@ -1,5 +1,8 @@
 //! The loop that keeps the member as the ledger says. Turns what comes in into calls of named functions.
 //!
+//! In: changed entries, the link's view, documents, events of watches, what applications came to. Out: the member as the ledger says,
+//! outcomes in the ledger, reports in the outbox.
+//!
 //! One task owns all of its state. Calls to the member run beside it, bounded; watches run beside it, one per kind
 //! that the ledger holds, and carry nothing but events.
 

@@ -1,4 +1,7 @@
 //! Why a manifest is not applied, or an object not removed, in words for people and in what follows from it.
+//!
+//! In: errors of the member and the interpreter. Out: one sentence, whether the member asked for less or for a pause, whether a write may
+//! still be carried out. Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The manifests of a Work's body, and the order in which they are applied.
+//!
+//! In: the bytes of a body. Out: its manifests as JSON, or why they cannot be had; positions. Pure.
 
 use std::fmt;
 

@@ -1,5 +1,7 @@
-//! The order in which kinds depend on each other: definitions, namespaces, what workloads refer to, workloads,
-//! and last the webhooks that may refuse all of these. Deletes go the other way.
+//! The order in which kinds depend on each other: definitions, namespaces, what workloads refer to, workloads, and last the webhooks that
+//! may refuse all of these. Deletes go the other way.
+//!
+//! In: a kind, or a Work's manifests. Out: a number from 0 to 4. Pure.
 
 use serde_json::Value;
 

@@ -1,5 +1,7 @@
-//! How fast the member may be worked on: a token bucket for drift and resync, and a limit for new Works that
-//! grows while the member is quick and halves when it is not; and how long a removal waits over which the agent ended.
+//! How fast the member may be worked on: a token bucket for drift and resync, and a limit for new Works that grows while the member is
+//! quick and halves when it is not; and how long a removal waits over which the agent ended.
+//!
+//! In: time, how calls to the member went, how often the agent ended. Out: whether one more may begin, or when. Pure.
 
 use std::time::Duration;
 

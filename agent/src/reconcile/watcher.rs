@@ -1,6 +1,7 @@
 //! A watch of one kind of the member's objects, for as long as the kind is wanted.
 //!
-//! Out: the member's events, into the engine's bounded queue; a watch that finds no room there waits.
+//! In: the kind, and the namespaces that may be looked in; only objects with our label are asked for. Out: the member's events, into the
+//! engine's bounded queue; a watch that finds no room there waits.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,7 @@
-//! What is to be done next: one place per Work, by dependency class, failures later, drift at its own pace, removals in a lane
-//! of their own; what the agent may have crashed over, one at a time; little where the member asks for a pause. Pure.
+//! What is to be done next: one place per Work, by dependency class, failures later, drift at its own pace, removals in a lane of their
+//! own; what the agent may have crashed over, one at a time; little where the member asks for a pause. Pure.
+//!
+//! In: keys with the reason to look at them, what ended, time. Out: the keys to work on now, and when to ask again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! Authentication, authorization and the review kinds, behind one handle.
+//!
+//! In: a request's headers, what its connection proved, its path and attributes. Out: the [`User`], a [`Decision`], an answered review or a
+//! token; or a `Status` of 401, 403 and the like. Other issuers are asked for their keys over the network; everything else is in memory.
 
 use std::sync::Arc;
 
@@ -152,7 +155,7 @@ impl Access {
         })
     }
 
-    /// The keys themselves.
+    /// The public keys to which that document points.
     pub fn issuer_keys(&self) -> Value {
         self.tokens.keys()
     }

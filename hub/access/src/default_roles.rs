@@ -1,7 +1,8 @@
 //! The roles and bindings that are there from the start: kube-apiserver's own, as far as there is here what they speak of. Whoever runs
 //! this API server adds others ([`OwnRoles`]).
 //!
-//! Out: RBAC objects as JSON. Who may read Secrets is said in two places only (`edit` and the signer's role).
+//! In: nothing, all is constant. Out: RBAC objects as JSON. Beside `cluster-admin`, Secrets can be read by `edit` (and so `admin`), and in
+//! `kube-system` by the bootstrap signer and the token cleaner.
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,9 @@
 //!
 //! The semantics are those of Kubernetes' `rbac/v1` helpers (`VerbMatches`, `ResourceMatches`, …) and of its
 //! `validation.Covers`, which decides whether someone grants more than they hold.
+//!
+//! In: a role's rules, a request's attributes, what somebody holds and wants to grant. Out: whether a rule allows or covers it, what is
+//! missing, texts for messages; [`TooMany`] where comparing would take too long.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -60,13 +63,14 @@ impl Rule {
         })
     }
 
-    /// Whether this rule, of everything in at least one list, grants all that `wanted` does: what administrators hold.
+    /// Whether this rule alone grants all of `wanted`, compared list by list. That is quick, and settles what administrators hold, whose
+    /// lists are wildcards.
     fn covers_plainly(&self, wanted: &Rule) -> bool {
         let all = |held: &[String], asked: &[String]| {
             held.iter().any(|h| h == ALL)
                 || (asked.len() <= held.len() && asked.iter().all(|a| held.contains(a)))
         };
-        // Lists that hold no wildcard are compared one by one elsewhere: here they must be short.
+        // Items of a list without a wildcard are compared one by one, so it must be short; long ones are looked up elsewhere.
         let short = |list: &[String]| list.len() <= 64 || list.iter().any(|item| item == ALL);
         let lists = [&self.verbs, &self.api_groups, &self.resources, &self.non_resource_urls];
         self.resource_names.is_empty()

@@ -2,6 +2,9 @@
 //!
 //! Who signs is outside: [`ServiceAccountTokens`] signs and verifies, everything else (times, audiences, whether the account
 //! still exists) is judged by the authenticator.
+//!
+//! In: claims, or a token's text. Out: a signed token, or the claims that it makes. Types and a port: the program that holds the key
+//! implements it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,7 @@
-//! Packs Kubernetes' own texts on its kinds, which are no file of ours and would sit in every process's memory: 620 KB become 140.
+//! Packs Kubernetes' own texts on its kinds, which the k8s-openapi crate brings and which would sit in every process's memory as they are:
+//! 620 KB become 140.
+//!
+//! In: those texts. Out: `texts.tsv.zz` in `OUT_DIR`, compressed with zlib; `openapi` includes it.
 
 mod texts;
 

@@ -1,4 +1,7 @@
 //! Kubernetes' texts on its own kinds and their fields, as the k8s-openapi crate carries them (Apache-2.0).
+//!
+//! In: the schemas that the crate generates of the kinds listed here. Out: one text, a line for each component. A kind that is not listed
+//! here is served without texts.
 
 use k8s_openapi::api;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;

@@ -1,5 +1,8 @@
 //! `authorizer` in admission expressions: asks whether the requester may do something.
 //!
+//! In: whoever can answer for the requester ([`Authorizer`]), and the steps of the expression. Out: a value that asks once, at `check`, and
+//! tells the decision. The answer is taken as it comes; nothing is decided here.
+//!
 //! `authorizer.group('apps').resource('deployments').namespace('n').name('x').check('create').allowed()`.
 
 use std::fmt;

@@ -1,4 +1,7 @@
 //! Work that may take a while, done apart from the threads that answer quickly.
+//!
+//! In: work that blocks or computes for long. Out: its result, on the caller's thread. Without a runtime of several threads it is just
+//! done.
 
 /// Does it here, while what else this thread would do is done by another.
 pub fn apart<T>(work: impl FnOnce() -> T) -> T {

@@ -1,4 +1,6 @@
 //! Field names as identifiers: CEL has no `-`, `.` or `/` in names, and reserves words.
+//!
+//! In: a field's name, or an identifier. Out: the other of the two; none for a name that no identifier can stand for. Pure.
 
 /// Words that CEL keeps for itself.
 const RESERVED: [&str; 21] = [

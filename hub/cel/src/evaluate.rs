@@ -1,4 +1,7 @@
 //! Running programs, within bounds.
+//!
+//! In: named values, a compiled program, the bounds. Out: its value, or why there is none. Computes on the caller's thread; a deep
+//! expression gets a thread of its own, which is waited for.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,7 @@
 //! What the expressions of an admission policy may name.
+//!
+//! In: a policy's spec, or the types of what it judges; then each variable in turn. Out: the declarations that the next expression is
+//! compiled against. Pure.
 
 use std::sync::Arc;
 

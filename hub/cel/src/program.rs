@@ -1,4 +1,7 @@
 //! Compiling an expression: read, checked against what it may name, bounded.
+//!
+//! In: the text of an expression, what it may name, what it must yield. Out: a program, or why it cannot be used, in kube-apiserver's
+//! words. Blocks: the parser runs on a thread of its own, with a large stack.
 
 use std::collections::BTreeSet;
 
@@ -124,7 +127,8 @@ impl Program {
         Ok(Program { expr, yields, names, depth })
     }
 
-    /// The most that the expression may cost where `self` is as large as `extent`, in kube-apiserver's units. It compiles.
+    /// The most that the expression may cost where `self` is as large as `extent`, in kube-apiserver's units. Of one that does not compile
+    /// it is 0.
     pub fn worst_cost(source: &str, declarations: &Declarations, extent: &Extent) -> u64 {
         let read = || parse(source).and_then(expanded).map(|(expr, _)| expr);
         with_room(read).flatten().map_or(0, |expr| cost::worst(&expr, declarations, extent))
@@ -175,7 +179,8 @@ struct Sound {
     depth: usize,
 }
 
-/// Reads and checks an expression. What is too deep is told before anything else; of a message the checker speaks.
+/// Reads and checks an expression. A tree that is too deep is told before anything else. The construction of a message (`Type{…}`) is left
+/// to the checker, which has the words for it.
 fn read(source: &str, declarations: &Declarations, compiling: &Compiling) -> Result<Sound, CompileError> {
     let expr = parse(source)?;
     if let Err(deep @ Unsound::Deep) = sound(&expr, 0) {

@@ -1,4 +1,6 @@
 //! The types of values, as far as they are known before anything runs: named by hand, or read off a schema through [`Shape`].
+//!
+//! In: a schema. Out: a [`Type`], as the checker compares it and as messages name it. What is deeper than 32 levels is not known. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;

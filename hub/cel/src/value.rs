@@ -1,4 +1,7 @@
 //! Values of expressions: made from JSON, plainly or as a schema reads it.
+//!
+//! In: JSON, with or without a schema; an authorizer. Out: a [`Value`]; and its truth, text or JSON, where it has one. A text that is not
+//! of its schema's format stays a text. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;

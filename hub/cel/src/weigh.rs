@@ -1,4 +1,7 @@
 //! How large values are, and whether they are equal: walks over whole values, which charge while they go.
+//!
+//! In: values, and the meter that each step is charged to. Out: a size, a weight in bytes or a cost; or the meter's error, once there is no
+//! budget left.
 
 use kube_cel::cel::objects::{Key, OptionalValue};
 use kube_cel::cel::{ExecutionError, Value};

@@ -1,4 +1,6 @@
-//! Binding controller: a binding that has clusters gets one Work in each; Works that nobody wants go.
+//! Binding controller: a binding that has clusters gets one Work in each; Works that nobody wants go. In: a binding with its template,
+//! policies and rules, by the cache. Out: Works written, marked or deleted, and events; which cluster gets what is decided in
+//! `karmada-core`.
 
 use std::sync::Arc;
 use std::time::Duration;

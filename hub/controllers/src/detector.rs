@@ -1,5 +1,5 @@
-//! Detector: every template finds its policy, and gets its binding. `karmada-core` decides; this reads, writes
-//! and tells.
+//! Detector: every template finds its policy, and gets its binding. `karmada-core` decides; this reads, writes and tells. In: a template,
+//! and the policies of its namespace and of all. Out: the template with its claim, its binding, an event.
 //!
 //! Woken by any change of any kind that may be propagated, its status aside, and by the policy controller when a policy changes. A
 //! template's status concerns the controller of statuses alone, which is told of it from here.

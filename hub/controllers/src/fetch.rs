@@ -1,4 +1,5 @@
-//! Reading typed objects through the port, and writing them back as JSON.
+//! Reading typed objects through the port, and writing them back as JSON. In: the port, a kind, a namespace and a name. Out: the object as
+//! a type, or none; a kind that is not served is an error.
 
 use std::sync::Arc;
 

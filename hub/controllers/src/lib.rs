@@ -1,5 +1,5 @@
-//! Thin reconcile shells, one file each, named as in Karmada: they read through [`port::Api`], ask `karmada-core` what
-//! should be, and write the difference.
+//! Thin reconcile shells, one file each, named as in Karmada. In: a key that something changed at, and objects by [`port::Api`]. Out: the
+//! difference to what `karmada-core` says should be, written; events; when to look again.
 
 pub mod application_failover;
 pub mod binding;

@@ -1,4 +1,5 @@
-//! Namespace controller: the hub's namespaces go along to every cluster, so that what is placed there has a place.
+//! Namespace controller: the hub's namespaces go along to every cluster, so that what is placed there has a place. In: a namespace, and one
+//! cluster or all. Out: its Work in each that may have it. Nothing is removed here: the Works are owned by the namespace.
 
 use std::sync::Arc;
 use std::time::Duration;

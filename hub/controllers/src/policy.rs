@@ -1,5 +1,6 @@
-//! Policy controller: a PropagationPolicy that comes, changes or goes wakes the templates that it concerns; one that goes lets
-//! go of what it claimed first.
+//! Policy controller: a PropagationPolicy that comes, changes or goes wakes the templates that it concerns; one that goes lets go of what
+//! it claimed first. In: a policy. Out: keys in the detector's queue; of a policy that goes, templates and bindings without its marks, and
+//! the policy without its finalizer.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ impl Policy {
         ]
     }
 
-    /// Wakes every template that the policy means, or has. Only objects of its kinds are looked at, and only their labels.
+    /// Wakes every template that the policy selects or has claimed. Only objects of its kinds are looked at, and only their labels.
     async fn wake(&self, policy: &PropagationPolicy) -> Result<(), Error> {
         let api = &*self.shared.api;
         self.shared.claims.of(policy).into_iter().for_each(|template| self.templates.add(template));

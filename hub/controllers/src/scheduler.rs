@@ -1,4 +1,5 @@
-//! Scheduler: every binding finds its clusters. `karmada-core` decides; this reads, writes and tells.
+//! Scheduler: every binding finds its clusters. `karmada-core` decides; this reads, writes and tells. In: a binding, all clusters, what an
+//! estimator answers. Out: its `spec.clusters` and status, events, and whether to look again.
 //!
 //! Woken by bindings, and for those whom it concerns by a cluster that came, went, or changed in a way that placement can see.
 

@@ -1,4 +1,5 @@
-//! Binding-status controller: what the Works report becomes the binding's and the template's status.
+//! Binding-status controller: what the Works report becomes the binding's and the template's status. In: a binding, the Works of its
+//! clusters, its template. Out: both statuses, written where they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

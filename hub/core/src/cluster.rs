@@ -1,4 +1,5 @@
-//! Whether a cluster can be used, and how that shows in its conditions and taints.
+//! Whether a cluster can be used, and how that shows in its conditions and taints. In: a Cluster, when its agent was heard, the time. Out:
+//! the condition and taints to write, whether the cluster counts as lost. Pure.
 //!
 //! The agent reports Ready while it is in contact; the hub itself says Unknown when contact is lost.
 

@@ -1,4 +1,5 @@
-//! Every decision of the hub as a pure function: objects in, objects and reasons out.
+//! Every decision of the hub as a pure function: objects in, objects and reasons out. In: objects as the API has them, and the time. Out:
+//! what is to be written, or why not.
 //!
 //! Nothing here reads a clock, draws a random number, waits or writes. Controllers read the state, call one of these,
 //! and write what differs. Orders of maps and lists that come in never decide what goes out.

@@ -1,4 +1,5 @@
-//! Hub namespaces go along to every cluster, so that what is placed there has a place.
+//! Hub namespaces go along to every cluster, so that what is placed there has a place. In: a namespace, a cluster, ClusterOverridePolicies.
+//! Out: whether it goes along, and its Work. Pure.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What is never propagated, whatever policies say.
+//! What is never propagated, whatever policies say. In: an object or its kind, and the namespaces that who runs the hub excludes. Out:
+//! whether it stays on the hub. Pure.
 
 use karmada_api::strings::labels;
 use karmada_api::{names, object};

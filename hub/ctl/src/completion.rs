@@ -1,4 +1,6 @@
-//! `karmadactl completion`: in: the name of a shell. Out: its script, on stdout.
+//! `karmadactl completion`: the script by which a shell completes our commands.
+//!
+//! In: the name of a shell. Out: its script, on stdout; an error for a shell that is not known.
 
 use clap_complete::Shell;
 

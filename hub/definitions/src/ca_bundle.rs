@@ -1,11 +1,14 @@
-//! A `caBundle`: whose certificates a server is believed by.
+//! A `caBundle`: the authorities by which a server's certificate is verified.
+//!
+//! In: PEM text. Out: the store of their certificates, read at the first question and kept; `None` for no bundle; or why the bundle cannot
+//! be used.
 
 use std::sync::{Arc, OnceLock};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// Whose certificates are believed.
+/// The authorities whose certificates are believed.
 #[derive(Debug, Default)]
 pub struct Trust {
     ca_pem: Vec<u8>,

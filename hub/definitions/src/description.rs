@@ -1,6 +1,6 @@
 //! How a served resource describes itself, shipped or brought by a user: names, scope, verbs, subresources, table columns.
 //!
-//! Facts. Nothing here acts.
+//! Types alone: read from the catalogue of `karmada-kinds`, or made of a version of a definition; discovery, routing and tables read them.
 
 use serde::Deserialize;
 

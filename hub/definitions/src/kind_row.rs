@@ -2,6 +2,9 @@
 //!
 //! A row is found when a [`ResourceDefinition`](crate::resource::ResourceDefinition) is made and stands in it, so that no request looks
 //! for one by a kind's name. Those of shipped kinds are in `karmada-kinds`; any other kind has [`KindRow::GO`] or [`KindRow::CUSTOM`].
+//!
+//! Types and constants alone. In, for each function of a row: an object as JSON, mostly with the one that stands. Out: the object changed
+//! in place, errors or warnings added to a list, or texts and cells; no function of a row does IO.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Versions of groups: as `apiVersion` writes them, and which is preferred.
+//!
+//! In: text. Out: parts of it, or numbers by which versions are ordered. Text that does not begin with `v` is preferred least; whether the
+//! rest is a version is not checked. Pure.
 
 /// How much a version is preferred: stable over beta over alpha, then the higher number (the order of CRD versions).
 pub fn preference(version: &str) -> (u8, u32, u32) {

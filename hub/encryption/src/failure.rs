@@ -1,4 +1,6 @@
 //! Why a value is not read or not written: for good, or for now.
+//!
+//! A type alone: transformers and providers answer it; who reads values tells the two apart, since only one is worth asking again.
 
 /// Why a value is not read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

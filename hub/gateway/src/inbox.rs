@@ -1,5 +1,7 @@
 //! What one agent has reported and the hub has not written yet: one slot per Work, the newest wins.
 //!
+//! In: reports as they come. Out: the next to write, no two of one subject at the same time. Pure.
+//!
 //! Bounded by the number of Works of the cluster and by the status credit. A report that failed goes back,
 //! unless a newer one of the same Work came meanwhile.
 

@@ -1,4 +1,6 @@
 //! The gateway's settings, with the values a hub runs with.
+//!
+//! Types alone; whoever starts a gateway hands them in.
 
 use std::time::Duration;
 
@@ -34,7 +36,8 @@ pub struct Options {
     pub session_unpacked_kib: u32,
     /// Works waiting to be sent to one agent, beyond which its watch is not read on.
     pub queue_limit: usize,
-    /// Between two looks for sessions that take nothing and never look at their clock, and for certificates that have ended.
+    /// Between two looks at all sessions from outside: for those that are stuck in a send, and so do not see their own time limits, and for
+    /// certificates that have ended.
     pub sweep: Duration,
     /// Pause before a report that failed is offered again.
     pub report_retry: Duration,

@@ -1,6 +1,8 @@
 //! What the gateway needs from the hub, as traits: where Works come from, where reports go, who may join and
 //! connect, and what must outlive the process.
 //!
+//! Traits and types alone: Works and decisions come in through them, reports and what is to be remembered go out.
+//!
 //! The gateway knows no store and no API; `hub` implements these over them. Every method may be called from many
 //! sessions at once. None may block the thread.
 

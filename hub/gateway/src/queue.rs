@@ -1,7 +1,9 @@
 //! What is still to be sent to one agent: one slot per Work, the newest wins, a tombstone supersedes.
 //!
-//! Level-triggered: what is lost here is derived again from the store. Comes out: tombstones first, then by
-//! revision; and the cursor that is safe to give once everything so far taken has been stored.
+//! What is lost here is derived again from the store.
+//!
+//! In: Works as the store has them, by revision. Out: the next to send, tombstones first, then by revision; and the oldest revision that
+//! waits, below which a cursor is safe to give once everything taken so far has been stored. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! gRPC: the calls of agents and of those who want to be, as frames and requests, and back. Nothing else in the gateway knows of it.
+//!
+//! In: calls with the caller's certificate and address beside them. Out: streams of frames, or a gRPC status for who showed no certificate.
+//! It decides nothing else.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! Whether a hello becomes a session, decided before anything is opened for it.
+//!
+//! In: a hello, and what the hub knows of its past, its load and the clock. Out: the protocol to speak and where to resume, or the Close to
+//! send with the time to come back. Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Where the gateway has time and randomness from: whoever starts it. Nothing else here reads a clock or draws.
+//!
+//! In: two functions of the starter's: a wall clock, and what draws random numbers. Out: the time, on both clocks, and numbers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +17,8 @@ pub struct Moment {
     pub elapsed: Duration,
 }
 
-/// A wall clock, a monotonic one and a die. Monotonic time is the runtime's, in which its timers run: who owns the runtime's clock
-/// owns this one.
+/// A wall clock, a monotonic clock and a source of random numbers. Monotonic time is the runtime's, in which its timers run: who owns the
+/// runtime's clock owns this one.
 #[derive(Clone)]
 pub struct Sources {
     wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,

@@ -1,4 +1,6 @@
 //! What several tests need: a peer with a certificate of its own, sources of time that a test owns, and text of any length.
+//!
+//! In: the name of a cluster, a length, a seed. Out: the same for the same input, but for keys. Compiled for tests alone.
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! What of a Work goes over the wire: `{"manifests":[…]}`, the manifests' text as it is stored.
 //!
+//! In: a Work's JSON. Out: the body and its hash; for JSON that cannot be read, the report that says so in the agent's place. Pure.
+//!
 //! Status and metadata stay behind, so that a status written by the agent's own report does not come back to it
 //! as a new desired state.
 

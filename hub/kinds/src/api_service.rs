@@ -1,4 +1,7 @@
 //! APIServices: whose group is served here, and the condition that says whether a group's server answers.
+//!
+//! In: an APIService or its status, and the time as text. Out: the first status; or the status with the `Available` condition, where that
+//! changes it. Pure: the API server's `aggregation` asks the other servers.
 
 use karmada_schema::condition;
 use serde_json::{Value, json};

@@ -1,4 +1,7 @@
 //! The resources that ship with the hub: names, scope, verbs, subresources, table columns.
+//!
+//! In: `data/catalogue.jsonl`, one resource a line, compiled in. Out: their descriptions, read once and kept; and definitions, made anew
+//! for each caller, in which a description is joined with its row and its schema.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,7 @@
 //! The status of a request for a certificate.
+//!
+//! In: the request as it is to be stored and as it stands, and the time as text. Out: the same request, in whose status each condition has
+//! both of its times; those that it brings stay.
 
 use serde_json::{Value, json};
 

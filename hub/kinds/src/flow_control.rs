@@ -2,6 +2,8 @@
 //! (`data/flow_control.jsonl`).
 //!
 //! Facts, as JSON objects. Nothing here acts.
+//!
+//! In: the file, compiled in. Out: the objects as JSON, parsed anew at each call: all of a kind, or the mandatory ones alone.
 
 use serde_json::Value;
 
@@ -10,7 +12,7 @@ static TEXT: &str = include_str!("../data/flow_control.jsonl");
 /// The annotation that says whether a spec follows its default.
 pub const AUTOUPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// Those without which there is nothing, or a request might match none.
+/// The names of the mandatory ones: `exempt` is never limited, `catch-all` takes what matches nothing else.
 const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
 
 fn of_kind(kind: &str) -> Vec<Value> {
@@ -24,7 +26,7 @@ fn mandatory(mut all: Vec<Value>) -> Vec<Value> {
     all
 }
 
-/// The levels without which there is nothing.
+/// The mandatory levels, to which the mandatory schemas lead.
 pub fn mandatory_levels() -> Vec<Value> {
     mandatory(levels())
 }
@@ -34,7 +36,7 @@ pub fn levels() -> Vec<Value> {
     of_kind("PriorityLevelConfiguration")
 }
 
-/// The schemas without which a request might match none.
+/// The mandatory schemas, without which a request might match none.
 pub fn mandatory_schemas() -> Vec<Value> {
     mandatory(schemas())
 }

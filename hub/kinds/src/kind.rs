@@ -1,4 +1,8 @@
 //! One kind and its rules: how a body is read, defaulted and checked, in kube-apiserver's order.
+//!
+//! In: a kind's names, style, schema and row, and an object as JSON. Out: the object read in place, with the sentences on unknown fields;
+//! defaulted; and everything that is wrong with it. Blocks the thread while patterns and expressions are compiled, and answers [`Crowded`]
+//! where too many others do the same.
 
 use std::sync::Arc;
 
@@ -93,7 +97,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Replicas that can be scaled are a number, and not below nothing; a selector is a text.
+    /// What a scale reads from a custom object: replicas are whole numbers from 0 to the largest of 32 bits, and the selector is a text.
     fn replicas(&self, new: &Value, errors: &mut Vec<FieldError>) {
         let Some((wanted, there, selector)) = self.scale else { return };
         let mut refuse = |path: &str, shown: Value, detail: String| {
@@ -193,7 +197,8 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// Lets something judge by what it compiles; then its turn, where it took one, is over.
+/// Judges with a fresh [`Compiling`]. Where that took one of the process's turns for long computations, the turn ends here; where it got
+/// none, nothing is known of the object.
 fn compiling<T>(judge: impl FnOnce(&Arc<Compiling>) -> T) -> Result<T, Crowded> {
     let compiling = Arc::default();
     let judged = judge(&compiling);

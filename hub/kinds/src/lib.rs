@@ -1,5 +1,8 @@
 //! What differs from kind to kind, gathered behind functions of a [`ResourceDefinition`]: decoding, defaults, first status,
 //! rules, field ownership. The registry calls these and knows no kind by name.
+//!
+//! In: the definition of a kind, and objects of it as JSON. Out: the objects changed in place or anew, and what is wrong with them as
+//! causes of a 422. No IO; [`validate`] may block the thread while patterns and expressions are compiled and run.
 
 pub mod api_service;
 pub mod catalogue;

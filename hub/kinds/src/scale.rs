@@ -1,4 +1,7 @@
 //! The scale subresource: how many replicas, whatever the kind.
+//!
+//! In: the paths at which a kind keeps its replicas, an object of it, and a Scale that is set or applied. Out: the object's Scale; the
+//! object with other replicas and, after an apply, their owners; or a `Status` where the Scale asks for what cannot be. Pure.
 
 use crate::FieldManager;
 use karmada_definitions::resource::ResourceDefinition;

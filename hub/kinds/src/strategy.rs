@@ -1,6 +1,7 @@
 //! Generations, paths and packages: what follows from a kind's row for one object.
 //!
-//! Facts, as pure functions of the resource: the registry asks, nothing here acts.
+//! In: a kind's definition; an object, as it was and as it is to be. Out: whether it shares its template's labels, where kube-apiserver
+//! would store it, the package of its Go type; the object with its `metadata.generation` counted on. Pure.
 
 use karmada_definitions::kind_row::Generation;
 use karmada_definitions::resource::ResourceDefinition;
@@ -38,7 +39,7 @@ fn raises_generation(definition: &ResourceDefinition, counted: Generation, old: 
         && (content(definition, old) != content(definition, new) || counted.metadata.is_some_and(differs))
 }
 
-/// Whether a change counts that what is left of it does not show.
+/// Whether a change counts by fields that were dropped from it, so that what is left does not show it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
     /// Nothing that counts was dropped.
@@ -48,7 +49,7 @@ pub enum Dropped {
     Counts,
 }
 
-/// Whether a change is one by what was asked for, with what is dropped before it is stored.
+/// Whether a change is one that counts by what was asked for, before fields are dropped from it. Only some kinds count so.
 pub fn raised_by_dropped(definition: &ResourceDefinition, old: &Value, new: &Value) -> Dropped {
     let counted = definition.row.generation.filter(|counted| counted.with_dropped);
     let counts = counted.is_some_and(|counted| raises_generation(definition, counted, old, new));
@@ -87,7 +88,7 @@ pub fn raise_generation(
     set_generation(new, generation + i64::from(raises));
 }
 
-/// What is written of a status is no news to who acts on the object, whatever of the metadata comes along.
+/// A write of the status leaves the generation as it is, whatever metadata comes along: nothing else is wanted of the object than before.
 pub fn keep_generation(definition: &ResourceDefinition, old: &Value, new: &mut Value) {
     if definition.row.generation.is_some() {
         set_generation(new, old["metadata"]["generation"].as_i64().unwrap_or(0));

@@ -1,4 +1,7 @@
 //! The status of a volume: since when it is in its phase.
+//!
+//! In: the volume as it is to be stored and as it stands, and the time as text. Out: the same volume with `lastPhaseTransitionTime`; a date
+//! that was sent with a new phase stays.
 
 use serde_json::{Value, json};
 

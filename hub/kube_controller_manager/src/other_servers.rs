@@ -1,6 +1,9 @@
 //! Groups that other servers answer (APIService): what they serve, and requests to them.
 //!
 //! `hub` implements it over the API server's aggregation; tests over a list.
+//!
+//! Types and a port. In: a method, a resource and a namespace. Out: the other server's code and body, or in words why there is no answer;
+//! which resources there are is answered from memory.
 
 use async_trait::async_trait;
 use serde_json::Value;

@@ -1,4 +1,7 @@
 //! What a request wants, in the terms that roles are written in, and the answer.
+//!
+//! In: a user and [`Attributes`]. Out: a [`Decision`], or the 403 in kube-apiserver's words. Types and a port ([`Authorize`]): who decides
+//! is outside.
 
 use std::fmt::Write;
 

@@ -1,4 +1,7 @@
 //! Creating an object.
+//!
+//! In: the object as it was sent, and how it is to be written. Out: the object as stored, once the cache shows it; on a dry run as it would
+//! be stored; or a `Status`.
 
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;

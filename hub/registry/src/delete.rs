@@ -1,4 +1,7 @@
 //! Deleting objects: preconditions, finalizers, what becomes of dependants.
+//!
+//! In: a definition, a key, what was asked of the delete, and who asks. Out: [`Deleted`], or a `Status`. Marks and removes in the store,
+//! with the revision that was read, and tries again where another writer was faster; dependants are the garbage collector's business.
 
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
 //! What is served and what is stored, the clock and where ids come from: everything that a step of a write may look at.
 //!
-//! Objects are only read here; `serve`, `announce` and `provide` change what is served. How something is written stands in `registry` and its steps.
+//! In: the store, the cache, a first catalogue, a clock and a source of ids. Out: definitions, objects and lists, or a `Status` (404, 500).
+//! Objects are only read here; `serve`, `announce` and `provide` change what is served. How something is written stands in `registry` and
+//! its steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +64,7 @@ impl RegistryContext {
         }
     }
 
-    /// A number that is another each time.
+    /// A number that differs at each call.
     pub(crate) fn seed(&self) -> u64 {
         (self.ids)().as_u64_pair().0
     }
@@ -246,7 +248,7 @@ impl RegistryContext {
             .map_or(Ok(()), |why| Err(Status::internal(why)))
     }
 
-    /// What is stored at `path` of an object's bytes.
+    /// An object's bytes in the form in which they are stored at `path`: encrypted, where the resource is.
     pub(crate) fn sealed(
         &self,
         definition: &ResourceDefinition,

@@ -1,4 +1,7 @@
 //! One write as it is asked for, and as it passes admission.
+//!
+//! Types alone, but for [`Warnings`], which gathers sentences and notes within bounds. In: what a handler read of a request. Out: what
+//! `registry`, its steps and admission read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -232,7 +235,7 @@ impl DeleteOptions {
 pub struct AdmissionRequest<'a> {
     /// The resource.
     pub definition: &'a ResourceDefinition,
-    /// `CREATE`, `UPDATE` or `DELETE`.
+    /// What the write does.
     pub operation: Operation,
     /// Where the object stands.
     pub key: &'a ObjectKey,
@@ -248,7 +251,7 @@ pub struct AdmissionRequest<'a> {
     pub how: How<'a>,
     /// What the caller should know.
     pub warnings: &'a Warnings,
-    /// What a new object was sent with, and is not stored with.
+    /// Empty lists and maps that a new object was sent with; they are not stored.
     pub sent_empty: Option<&'a Empties>,
     /// What the expressions of all policies and match conditions may cost together.
     pub budget: karmada_cel::Budget,

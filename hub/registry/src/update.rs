@@ -2,6 +2,9 @@
 //!
 //! The change is a function of the live object and is run again when another writer was faster. A caller that named the version
 //! it had read is refused in that second round, as the live object then has another.
+//!
+//! In: a key, a function of the live object, and how it is to be written. Out: the object as stored, once the cache shows it; or a
+//! `Status`, a conflict after sixteen tries among them. A change that changes nothing writes nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,7 @@
 //! Who makes a request, and the names that have a meaning of their own.
+//!
+//! Types and constants, and reading names: from a service account to its user and groups, and back. Credentials are turned into a [`User`]
+//! elsewhere.
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,9 @@
 //!
 //! What stands in older fields may have leading zeros (`010.0.0.1` is `10.0.0.1`), and stays; what is written anew has none. Newer
 //! fields take the canonical form alone.
+//!
+//! In: text, with its path for messages, and what stands in the field already. Out: the address or range; whether one lies in the other;
+//! field errors and warnings in kube-apiserver's words. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -153,7 +156,7 @@ pub fn range_warnings(path: &str, text: &str) -> Vec<String> {
     out
 }
 
-/// An address that something can be reached at from elsewhere: not its own, not the link's.
+/// An address at which something can be reached from elsewhere: not the unspecified one, not one of the machine itself or of its link.
 pub fn reachable(text: &str, path: &Path<'_>, errors: &mut Errors) {
     let Some(address) = parse(text) else {
         errors.push(FieldError::invalid(path, text, "must be a valid IP address"));

@@ -1,7 +1,10 @@
-//! The store of compiled schemas: flat nodes, interned names, shared rarities.
+//! The store of compiled schemas: flat nodes, names held once, and beside them what only few nodes have.
 //!
-//! A node is a value of fixed size; a use of a named type is a copy of that type's node with the use's own default,
-//! patch keys and Go facts laid over it, so that walking never follows references.
+//! A node is a value of fixed size; a use of a named type is a copy of that type's node with the use's own default, patch keys and Go facts
+//! laid over it, so that walking never follows references.
+//!
+//! Types alone: `compile` makes an [`Arena`], and `navigate` reads it; it never changes, except that long enumerations and CEL rules are
+//! prepared when they are first needed.
 
 use serde_json::Value;
 use std::collections::HashSet;
@@ -53,7 +56,7 @@ pub enum Format {
     Quantity,
     /// `metav1.FieldsV1`.
     FieldsV1,
-    /// Another string format; its name is kept in the rarities.
+    /// Another string format; its name is in the node's extra.
     Other,
 }
 
@@ -108,7 +111,7 @@ pub(super) mod flag {
     pub const GO_POINTER: u16 = 1 << 13;
 }
 
-/// No node, no name, no rarity.
+/// No node, no name, no extra.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +202,7 @@ impl Extra {
     }
 }
 
-/// Compiled schemas that share names and rarities.
+/// Compiled schemas that share names and extras.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     pub nodes: Box<[Node]>,

@@ -2,6 +2,9 @@
 //!
 //! Read at the first use, once per process. The packed text is unpacked and parsed line by line, so that the peak is
 //! one type's JSON and not all of it.
+//!
+//! In: a group, version and kind, or the name of a type. Out: a cursor into its schema, which lives as long as the process. The first call
+//! blocks while the schemas are unpacked and compiled.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

@@ -2,6 +2,9 @@
 //!
 //! `$ref` names a type by its bare component name. `allOf` with one reference is a use of that type with the rest laid
 //! over it, as kube-apiserver publishes its fields.
+//!
+//! In: schemas as JSON, named or not, one after the other. Out: the arena with the place of each named type, or a [`SchemaError`]. What
+//! OpenAPI knows and the hub does not use is passed over.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -2,6 +2,9 @@
 //! left in the form a Go encoder writes (zero values out where `omitempty`, in where not).
 //!
 //! Getting this form right matters beyond looks: apply's field ownership and "did anything change" compare it.
+//!
+//! In: a schema with Go facts, and a parsed body. Out: the body changed in place, with the unknown fields and what was sent empty; or the
+//! first thing that Go's decoder could not hold. Pure; defaults are laid in elsewhere.
 
 use super::go_type_errors::{DecodeError, GoPosition, what};
 use serde_json::{Map, Value, json};
@@ -156,7 +159,7 @@ impl<'s> Decoder<'s> {
                     return Err(GoPosition { go_type: "string", ..at }.mismatch(what(wrong)));
                 }
             }
-            // Anything else is there, and says nothing.
+            // Anything else counts as set, and says nothing.
             _ => *value = json!([]),
         }
         apart.read().map(|_| ())
@@ -190,7 +193,7 @@ impl<'s> Decoder<'s> {
         let mismatch = what(value);
         let Value::Object(entries) = value else { return self.refuse(at.mismatch(mismatch)) };
         let Some(element) = schema.additional() else {
-            // A struct without fields, such as FieldsV1's empty kin: every field is unknown.
+            // A struct that declares no field: whatever was sent in it is unknown.
             if schema.type_name().is_some() && !schema.preserves_unknown() && !schema.open() {
                 for key in entries.keys() {
                     self.note(at.path, key);
@@ -286,8 +289,8 @@ fn encode(
     }
 }
 
-/// Lists and maps whose being there and empty is refused where their absence is not, or in other words: what holds one is never
-/// stored.
+/// Lists and maps that are kept where they were sent empty: validation refuses an empty one where it takes an absent one, or refuses both
+/// in different words. So none of them is ever stored empty.
 fn is_told_from_none(
     schema: SchemaRef<'_>,
     name: &str,
@@ -298,9 +301,9 @@ fn is_told_from_none(
     match (owner, name) {
         ("HPAScalingRules", "policies") | ("PersistentVolumeSpec", "capacity") => true,
         ("IngressSpec", "rules") => !fields.contains_key("defaultBackend"),
-        // Whatever is there at a root beside a status is refused.
+        // At the root of a schema with a status subresource most fields are refused, even empty ones.
         ("JSONSchemaProps", _) => fields[name].is_array() || fields[name].is_object(),
-        // A claim's template takes labels and annotations alone.
+        // The metadata in a claim template may have labels and annotations alone; the rest is refused even where it is empty.
         ("ObjectMeta", "managedFields" | "ownerReferences" | "finalizers") => {
             path.fields() == "spec.metadata"
         }
@@ -320,7 +323,7 @@ pub fn forget_empties(schema: SchemaRef<'_>, value: &mut Value) {
                 let Some(property) = schema.property(name) else { return true };
                 let listed = match property.node().go_kind {
                     b'l' | b'm' => !property.has(flag::GO_POINTER),
-                    // What read itself and says nothing.
+                    // A `JSONSchemaPropsOrArray` that says nothing.
                     _ => {
                         let several = ".JSONSchemaPropsOrArray";
                         item.is_array() && property.type_name().is_some_and(|name| name.ends_with(several))

@@ -1,6 +1,9 @@
 //! Defaults that a structural schema carries (`default:`), laid in as kube-apiserver does for CRDs: parents first, so
 //! that a default object gets its own fields' defaults; a null where null is no value counts as absent. A small object can
 //! have many places for a large default: what all of them add is bounded, and an object that gets so far is too large to be stored.
+//!
+//! In: the schema and an object. Out: the object changed in place; no error, even where the bound is reached. Built-in Go kinds have their
+//! defaults from elsewhere.
 
 use serde_json::Value;
 

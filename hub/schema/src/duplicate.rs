@@ -1,4 +1,7 @@
 //! Keys that a JSON body names twice: parsing to a map would lose them silently, strict field validation reports them.
+//!
+//! In: a body's bytes, or the sentences on its fields. Out: a sentence for each key that an object has twice, a hundred at most; or all
+//! sentences in the order in which the body has the fields. Reads the bytes once more for each question.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,6 @@
 //! Durations for people, as kubectl and kube-apiserver print them (`k8s.io/apimachinery/pkg/util/duration`).
+//!
+//! In: whole seconds. Out: text. A moment in the future is `<invalid>`, but for one second of clocks that differ.
 
 /// Seconds as `5s`, `3m20s`, `7h5m`, `3d4h`, `2y40d`.
 pub fn human_duration(seconds: i64) -> String {

@@ -1,4 +1,7 @@
 //! Whole objects inside objects (`x-kubernetes-embedded-resource`): their type and metadata are read as any object's.
+//!
+//! In: a structural schema and a value of it. Out: the value with that metadata as its Go type has it, and the unknown fields; field errors
+//! where `apiVersion`, `kind` or labels are wrong. The root object itself is read elsewhere.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! What rules of every kind are made of: fields looked up where they may be missing, and the errors that many rules share.
+//!
+//! In: JSON, a field's name, its path for messages. Out: what is there, or empty; errors are pushed to a list that the caller holds. Pure.
 
 use serde_json::Value;
 
@@ -6,8 +8,7 @@ use crate::object::extent::Extent;
 use crate::path::Path;
 use crate::{FieldError, names};
 
-/// A new object can have one name alone, and so does what names are made from. Said where names are judged, of those that nothing
-/// else is wrong with.
+/// Refuses a `name` or `generateName` other than `wanted`, unless something else is wrong with that field already.
 pub fn only_name(new: &Value, wanted: &str, detail: &str, errors: &mut Vec<FieldError>) {
     name_is(new, wanted, detail, |told| told.is_none(), errors);
 }
@@ -17,7 +18,7 @@ pub fn only_name_whatever(new: &Value, wanted: &str, detail: &str, errors: &mut 
     name_is(new, wanted, detail, |_| true, errors);
 }
 
-/// `says`: whether it is said, by where the name was told of before.
+/// `says`: whether the error is added, by the place of the last error of the same field. It is put beside the other errors of names.
 fn name_is(
     new: &Value,
     wanted: &str,

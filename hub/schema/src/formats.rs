@@ -1,4 +1,6 @@
 //! Formats of strings that kube-apiserver enforces for custom kinds; unknown ones pass.
+//!
+//! In: a format's name, and a text. Out: whether the text is of that format; whether the format means anything for a type. Pure.
 
 use base64::Engine as _;
 

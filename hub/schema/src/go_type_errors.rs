@@ -1,4 +1,6 @@
 //! Values that a Go type cannot hold, in the words of Go's `encoding/json`.
+//!
+//! In: where the decoder is, and what it met. Out: a [`DecodeError`] with Go's message, to be wrapped with kind and version for a 400.
 
 use serde_json::Value;
 

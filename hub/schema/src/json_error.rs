@@ -1,4 +1,7 @@
 //! What is wrong with a text that is no JSON, in the words of Go's `encoding/json`.
+//!
+//! In: a body's bytes. Out: Go's sentence on the first mistake, or `None`. Looks at syntax alone, on the stack of one call however deep the
+//! text nests; `serde_json` reads the value.
 
 /// The deepest nesting that Go reads.
 const DEEPEST: usize = 10_000;

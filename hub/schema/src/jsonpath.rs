@@ -1,4 +1,7 @@
 //! The part of JSONPath that printer columns use: fields, quoted fields, indexes, `[*]`, and equality filters.
+//!
+//! In: a path's text, or an object and how many steps may be taken. Out: the parsed path, or `None` for syntax that is not known here; the
+//! first value that it finds, or `None` where there is none or the steps are used up.
 
 use serde_json::Value;
 

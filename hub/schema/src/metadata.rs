@@ -1,4 +1,7 @@
 //! Names, labels, annotations, owners, finalizers; and what of the metadata may not change.
+//!
+//! In: a kind's rule for names, the object, on an update what stands. Out: field errors under `metadata`, in kube-apiserver's order and as
+//! often as it says them. Pure.
 
 use std::collections::HashSet;
 
@@ -13,7 +16,7 @@ use crate::{FieldError, addresses, names};
 pub enum NameRule {
     /// A DNS subdomain: most kinds, and all structural ones.
     Subdomain,
-    /// The same in kube-apiserver's newer way: the name alone is judged, not what it is made of.
+    /// The same in kube-apiserver's newer way: `name` is judged, `generateName` is not.
     LongName,
     /// A DNS label.
     Label,
@@ -23,7 +26,7 @@ pub enum NameRule {
     Address,
     /// Anything.
     Any,
-    /// Whatever a path's segment may be, and said only where nothing else is wrong.
+    /// Judged last: metadata is looked at only where the kind's own rules find nothing wrong.
     Late,
 }
 

@@ -1,4 +1,7 @@
 //! Walking schemas: a cursor ([`SchemaRef`]) and an owned root ([`Schema`]).
+//!
+//! In: a compiled [`Schema`], or the shipped schemas. Out: [`SchemaRef`]s, and what the schema says at each place. Reading allocates
+//! nothing but for combined schemas; what is not said is `None`, empty or false.
 
 use std::sync::{Arc, OnceLock};
 

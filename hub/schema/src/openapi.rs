@@ -1,4 +1,6 @@
 //! Schemas of custom kinds: compiled from OpenAPI v3, as a CustomResourceDefinition carries it.
+//!
+//! In: the schema as JSON. Out: a [`Schema`] of its own, or why it cannot be used. Whether it is structural was checked by `definitions`.
 
 use serde_json::Value;
 

@@ -4,6 +4,9 @@
 //! JSON: [`decode`] makes JSON of a body, to be decoded like any other, and [`encode`] makes an answer of JSON.
 //!
 //! The field numbers are facts in `data/protobuf.tsv`, looked up line by line, so that nothing is held in memory.
+//!
+//! In: a body's bytes, or JSON to answer with. Out: JSON, or bytes; [`ProtobufError`] where the kind has no such form or the bytes are
+//! malformed. Pure.
 
 mod read;
 mod write;

@@ -1,4 +1,7 @@
 //! Pruning: a structural schema's unknown fields are noted and dropped, except where it preserves them.
+//!
+//! In: a structural schema and a value. Out: the value changed in place, with a sentence for each field that was dropped, a hundred at
+//! most.
 
 use serde_json::Value;
 

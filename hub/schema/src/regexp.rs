@@ -1,8 +1,11 @@
 //! What is wrong with a pattern, in Go's words.
+//!
+//! In: the pattern, and what this hub's own engine says of it. Out: `error parsing regexp: …` with the reason and the part that Go would
+//! name, as far as they can be told from the other engine's.
 
 use karmada_cel::PatternError;
 
-/// Why it is none, as Go says it.
+/// Why it is no pattern, as Go says it.
 pub fn pattern_problem(pattern: &str, error: &PatternError) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

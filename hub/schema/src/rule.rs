@@ -1,4 +1,6 @@
-//! A CEL rule of a schema, ready to run. How it is compiled and run stands in `rules`.
+//! A CEL rule of a schema, ready to run.
+//!
+//! A type alone: `rules` compiles and runs it, the arena keeps it beside its node.
 
 use karmada_cel::Program;
 

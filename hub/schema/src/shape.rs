@@ -1,4 +1,7 @@
 //! Schemas as CEL looks at them: compiled ones when rules run, plain JSON when a definition is checked.
+//!
+//! In: a [`SchemaRef`], or a schema as JSON ([`JsonShape`]). Out: the answers that CEL's [`Shape`] asks for: types, formats, fields, and
+//! how a list's elements are told apart.
 
 use karmada_cel::{Elements, Format as CelFormat, Shape};
 use serde_json::Value;

@@ -1,4 +1,7 @@
 //! How the body of a kind with a structural schema is read: pruned, its metadata and that of objects inside it as their Go type has them.
+//!
+//! In: the schema and a parsed body. Out: the body changed in place, and the unknown fields; an error only where metadata does not fit its
+//! Go type. Types of other fields are judged later, by `validate`.
 
 use serde_json::Value;
 

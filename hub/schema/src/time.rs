@@ -1,4 +1,6 @@
 //! Timestamps as Kubernetes writes them.
+//!
+//! In: text, or a moment. Out: the moment, or `None`; text in UTC; or Go's sentence on why the text is no time. Reads no clock.
 
 use jiff::Timestamp;
 

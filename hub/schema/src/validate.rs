@@ -1,4 +1,7 @@
 //! Validation by a structural schema, in the words kube-apiserver uses for CRDs.
+//!
+//! In: the schema, the object, on an update what stands, and what the request compiles. Out: field errors, bounded in number and in work.
+//! May compile patterns, which blocks the thread.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -265,7 +268,7 @@ fn whole(number: &serde_json::Number) -> Option<i64> {
     let held = |number: f64| (-BEYOND..BEYOND).contains(&number) && number.fract() == 0.0;
     match number.as_i64() {
         Some(number) => Some(number),
-        // Held, it has no part to lose.
+        // A float within these bounds that has no fraction converts without loss.
         None => number.as_f64().filter(|number| held(*number)).map(|number| number as i64),
     }
 }
@@ -280,7 +283,7 @@ fn bounds(
 ) {
     let whole = value.as_i64().is_some();
     if let Some(factor) = extra.multiple_of.filter(|factor| whole && factor.trunc() <= 0.0) {
-        // A whole number is divided by the whole part, which is nothing.
+        // A whole number is divided by the factor's whole part, which is zero here.
         let factor = factor.trunc() as i64;
         let detail = format!("factor MultipleOf declared for {path} must be positive: {factor}");
         errors.push(FieldError::invalid(path, factor, detail));

@@ -1,4 +1,6 @@
 //! The flags of capabilities and of evictions, named as those of karmada-controller-manager and karmada-webhook.
+//!
+//! In: what clap read. Out: the settings of the control loops; unknown gates, rates below zero and intervals of nothing are refused.
 
 use anyhow::Result;
 use clap::ValueEnum;

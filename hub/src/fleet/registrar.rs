@@ -1,5 +1,8 @@
 //! Who may join the fleet, and which identity speaks for which cluster.
 //!
+//! In: a join, an agent's verified certificate, or a request for a new one. Out: a certificate with the CAs and endpoints, a time to ask
+//! again, or a refusal in words that tell nothing of others; Clusters, events and audit lines on the way.
+//!
 //! A join token lets its holder ask for one identity and nothing else: the hub makes the Cluster, its execution namespace and the
 //! certificate itself. The Cluster remembers the key it was given to ([`keys`]). What holds, whoever asks:
 //!

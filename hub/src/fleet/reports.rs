@@ -1,4 +1,7 @@
 //! What agents report, written where it differs: Work status, Cluster status, finalizers, events.
+//!
+//! In: reports of one cluster's agent, as the gateway unpacked them. Out: writes under the agent's own name, events, and what was written
+//! told back; an error says whether the same report may succeed later.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

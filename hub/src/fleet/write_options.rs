@@ -1,6 +1,6 @@
 //! As whom the registrar, and what keeps agents' identities, write.
 //!
-//! Out: the options of their writes, which tell an audit log who it was.
+//! In: nothing. Out: the options of their writes, which tell an audit log who it was.
 
 use karmada_registry::{Origin, User, WriteOptions};
 

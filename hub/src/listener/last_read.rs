@@ -1,4 +1,6 @@
-//! A socket that says when it last brought a byte: what a slow agent is in the middle of sending is life.
+//! A socket that says when it last brought a byte: an agent on a slow link that is in the middle of sending a frame is alive.
+//!
+//! In: a socket, and what notes times. Out: the same socket; what is read is not looked at.
 
 use karmada_proto::last_read::LastRead;
 use tokio::io::AsyncRead;

@@ -1,5 +1,7 @@
-//! An answer's body on its way out: while it is sent, its connection is busy, and it is known since when the peer takes none of it. One that broke off
-//! does not end as one that is whole: its connection is cut, or its stream reset.
+//! An answer's body on its way out: while it is sent, its connection is busy, and it is known since when the peer takes none of it. One
+//! that broke off does not end as one that is whole: its connection is cut, or its stream reset.
+//!
+//! In: an answer, and its connection's place. Out: the same answer; its place is told when the peer is waited for, and when not.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use super::connections::Busy;
 pub struct BrokenOff(Arc<AtomicBool>);
 
 impl BrokenOff {
-    /// What comes next is the end, and is none.
+    /// The body ends next, and that is not the end that it should have.
     pub fn breaks_off(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -53,7 +55,8 @@ impl http_body::Body for Retained {
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
-    /// Asked for a piece when the one before is taken. A body that has none yet, as a watch, is not waited for by its peer's fault.
+    /// Asked for a piece when the one before is taken. Where a body has none yet, as that of a quiet watch, it is not the peer that is
+    /// waited for.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! How fast one file takes writes, and gives lists: `cargo bench -p karmada-store --features jemalloc` (`-- --one`, `--some`, `--many`, `--reads`
-//! for a part).
+//! How fast one file takes writes, and gives lists: `cargo bench -p karmada-store --features jemalloc` (`-- --one`, `--some`, `--many`,
+//! `--reads` for a part).
 //!
-//! Prints one JSON line per figure: `{"row","ours","unit","goal","met"}`. Every put is an object and an event
-//! of 2 KB, acknowledged after its fdatasync (`synchronous=FULL`).
+//! In: the parts to run, all without arguments. Out: one JSON line per figure: `{"row","ours","unit","goal","met"}`. Every put is an object
+//! and an event of 2 KB, acknowledged after its fdatasync (`synchronous=FULL`).
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,6 @@
 //! What watchers see: one [`Event`] per durable write.
+//!
+//! Types alone: backends make events when a write is durable; watches give them out in the order of their revisions.
 
 use std::sync::Arc;
 

@@ -1,6 +1,9 @@
 //! The store in memory: for tests, demos and simulations. Nothing outlives the process.
 //!
 //! Same semantics as the durable backends, except that events older than its ring are gone.
+//!
+//! In: keys and values, with what is expected of the key. Out: revisions, values, pages and watches, at once: its futures are ready when
+//! they are returned. It fails for a conflict, a closed store, and a revision that is gone or still to come.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,5 +1,8 @@
 //! ResourceBinding and ClusterResourceBinding: one template, the clusters chosen for it, and how it stands there.
 //!
+//! Types alone, read and written as JSON: the scheduler fills `spec.clusters`, the controllers make a Work for each of those and gather the
+//! status.
+//!
 //! Both kinds have the same spec and status.
 
 use std::collections::BTreeMap;

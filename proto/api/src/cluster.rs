@@ -1,4 +1,6 @@
 //! Cluster: a member, what it can do and how it is.
+//!
+//! Types alone, read and written as JSON: the agent reports the status, people and the hub write the spec; the scheduler reads both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! CronFederatedHPA: what is scaled, by which schedules, and how that went.
+//!
+//! Types alone, read and written as JSON by the controller that scales at the times of the schedules.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};

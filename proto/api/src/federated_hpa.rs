@@ -1,4 +1,6 @@
 //! FederatedHPA: which workload follows what its Pods use, in all clusters together, within which bounds.
+//!
+//! Types alone, read and written as JSON; `metrics`, `behavior` and the status are those of a HorizontalPodAutoscaler.
 
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerStatus, MetricSpec,

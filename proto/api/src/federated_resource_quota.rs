@@ -1,4 +1,6 @@
 //! FederatedResourceQuota: how much the workloads of a namespace may ask for in all clusters together, and what each cluster is given of it.
+//!
+//! Types alone, read and written as JSON: administrators write the spec, the hub counts the status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,6 @@
 //! LinkPolicy: how the hub deals with the links of some clusters. What nothing acts on yet is not read here.
+//!
+//! Types alone, read as JSON. One thing is decided here: a `within` that is no duration between a second and a day is none.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::{Deserialize, Serialize};

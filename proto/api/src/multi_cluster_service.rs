@@ -1,4 +1,6 @@
 //! MultiClusterService: a Service that is reached across clusters, and what sites tell of where it is reached.
+//!
+//! Types alone: the object as JSON, whose fields that nothing acts on are kept as they are; and what an agent reports of endpoints.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::{Deserialize, Serialize};

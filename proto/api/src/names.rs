@@ -1,5 +1,7 @@
 //! How objects that the control plane makes are named.
 //!
+//! In: kinds, names and namespaces as text. Out: a name, a namespace or a hash; nothing is checked or shortened. Pure.
+//!
 //! Names are found again by deriving them, never by listing, so every function here is fixed for good. Long
 //! names are not shortened: upstream does not, and a different name would be a second object.
 

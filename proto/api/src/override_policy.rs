@@ -1,5 +1,7 @@
 //! OverridePolicy and ClusterOverridePolicy: how a manifest differs from cluster to cluster.
 //!
+//! Types alone, read and written as JSON; what an operation does is in `hub/core`, which of them may be stored in [`crate::validation`].
+//!
 //! Both kinds have the same spec and no status. Values of overriders stay plain JSON.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,8 @@
 //! PropagationPolicy and ClusterPropagationPolicy: what goes where.
 //!
+//! Types alone, read and written as JSON. Two questions are answered here: what `priority` is where none is said, and whether a policy is
+//! being deleted.
+//!
 //! Both kinds have the same spec and no status. Field meanings are the public API's; limits and defaults beyond
 //! the schema are in [`crate::defaulting`] and [`crate::validation`].
 

@@ -1,4 +1,6 @@
 //! WorkloadRebalancer: workloads that are to be placed anew, and what came of it.
+//!
+//! Types alone, read and written as JSON: a person lists workloads, the controller notes what came of each.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,6 @@
 //! Remedy: what is to be done for a cluster by what its conditions say.
+//!
+//! Types alone, read as JSON; the actions of those that match are listed in `status.remedyActions` of a Cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};

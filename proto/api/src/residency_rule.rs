@@ -1,4 +1,7 @@
 //! ResidencyRule: objects that are in some clusters and never in others, whoever puts them there.
+//!
+//! Types alone, read and written as JSON: the hub refuses what a rule forbids by the spec, and counts in the status what stood there
+//! before.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::{Deserialize, Serialize};

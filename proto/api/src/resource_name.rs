@@ -1,4 +1,6 @@
 //! Names of resources as Kubernetes knows them: which are standard, which come in whole units only.
+//!
+//! In: the name of a resource, such as `cpu` or `example.com/gpu`. Out: yes or no. Pure.
 
 /// What Kubernetes itself knows by a bare name.
 const STANDARD: [&str; 20] = [

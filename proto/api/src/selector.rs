@@ -1,4 +1,7 @@
 //! Whether selectors match: labels of anything, fields of a cluster, resources; and whether tolerations cover taints.
+//!
+//! In: a selector, and labels or a cluster. Out: whether it matches; a label selector that is malformed is an error, an affinity with such
+//! a one matches no cluster. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Which values are left out of JSON.
+//!
+//! In: a value about to be written. Out: whether its field is left out, as Go's `omitempty` would. For `skip_serializing_if`.
 
 /// Leaves out false.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references

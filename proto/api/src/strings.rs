@@ -1,5 +1,8 @@
 //! Every label, annotation, finalizer, taint, condition and event reason that is part of the Karmada API.
 //!
+//! Constants alone, by module: namespaces, labels, annotations, finalizers, taints, reasons of evictions, conditions, events, names of
+//! agents.
+//!
 //! They are read by users, by upstream's tools and by objects already stored: none may ever change.
 
 /// Namespaces that the control plane owns.

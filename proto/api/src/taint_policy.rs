@@ -1,4 +1,6 @@
 //! ClusterTaintPolicy: which taints a cluster has by what its conditions say.
+//!
+//! Types alone, read as JSON; which are refused is in [`crate::validation`].
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -1,4 +1,6 @@
 //! Work: what one cluster shall hold of one template, and how it stands there.
+//!
+//! Types alone, read and written as JSON: the hub writes the spec, an agent's reports become the status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::{Deserialize, Serialize};

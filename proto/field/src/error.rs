@@ -1,4 +1,6 @@
 //! What is wrong with a field, in kube-apiserver's words (`k8s.io/apimachinery/pkg/util/validation/field`).
+//!
+//! In: the path of a field, its value and what is wrong. Out: an error, its message, and the entry of a Status that tells it. Pure.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,6 @@
-//! What names, labels, keys and ports may look like. Every function answers the messages of what is wrong; none is good.
+//! What names, labels, keys and ports may look like.
+//!
+//! In: a text or a number. Out: sentences that say what is wrong with it, in kube-apiserver's words; no sentence where nothing is. Pure.
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";

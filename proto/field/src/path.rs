@@ -1,4 +1,6 @@
 //! Paths into objects, built on the stack while walking and rendered only when something is wrong.
+//!
+//! In: a step, and the path before it. Out: the text of the path as kube-apiserver's errors, Go's decoders or JSON pointers write it. Pure.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! Whether an object in a member does what it shall.
+//!
+//! In: an object as the member has it. Out: whether it is healthy; an error where a count in its status is no whole number. One function
+//! for each kind, all pure.
 
 use karmada_api::object;
 use serde_json::Value;

@@ -1,4 +1,7 @@
 //! The native interpreter: one table of what each built-in kind can be asked.
+//!
+//! In: an apiVersion and a kind. Out: its row of functions; a kind that is not known is reflected whole, and can be asked nothing else.
+//! Pure.
 
 use crate::row::{NONE, Row, Table};
 use crate::{aggregate, dependencies, health, reflect, replicas, retain};

@@ -1,4 +1,6 @@
 //! What the hub wants of an object's metadata, merged with what the member has, whatever the kind.
+//!
+//! In: the object that is to be applied, and the one that the member has. Out: the first, changed in place. Pure.
 
 use karmada_api::object;
 use karmada_api::strings::annotations::{MANAGED_ANNOTATIONS, MANAGED_LABELS};

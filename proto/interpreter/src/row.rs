@@ -1,4 +1,6 @@
 //! What one kind can be asked, as a row of functions; and a table of rows as an interpreter.
+//!
+//! In: a table, and an object. Out: the answer of the function in its kind's row, or the error that there is none. Pure.
 
 use jiff::Timestamp;
 use karmada_api::binding::{AggregatedStatusItem, Component};

@@ -1,5 +1,8 @@
 //! JSON as tables, and tables as JSON.
 //!
+//! In: JSON, or a value of the Lua machine together with what is known of its tables. Out: the other of the two, or words that say why an
+//! answer is no JSON.
+//!
 //! Lua has one kind of table, no null in it, and numbers of 53 bits. What a script never touched keeps what it was all the same:
 //! each table that an argument became is remembered with the JSON it was made from ([`Origins`]), wherever the script puts it.
 //! For tables that the script made, objects at hand tell whether an empty one is a map or a list, by its path ([`References`]); an

@@ -1,4 +1,6 @@
 //! A ResourceInterpreterCustomization: for which kind it answers which operations, and by which scripts.
+//!
+//! In: the JSON of the object. Out: name, kind and scripts as text, and the JSON back. Nothing is compiled or checked. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! Quantities in JSON: read from text or numbers, written as text in the canonical way.
+//!
+//! In: a text, or a number of whole or broken units. Out: a [`Quantity`]; a text that is none is an error. Pure.
 
 use std::fmt;
 

@@ -1,4 +1,7 @@
 //! A Pod's first container as a process: what a kubelet and a container runtime make of its manifest.
+//!
+//! In: a Pod's manifest, and the API server for its Secrets, ConfigMaps and token. Out: the program to start, with its volumes written to
+//! folders, or an error where something that it names cannot be read.
 
 use std::collections::BTreeMap;
 use std::fs;

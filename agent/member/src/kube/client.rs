@@ -1,5 +1,8 @@
 //! The HTTP client of a member, over the kubeconfig's address and credentials.
 //!
+//! In: the kubeconfig as read, and the identity that connections are held to. Out: a client for the agent's own calls, and one that passes
+//! on requests of others; a proxy on the way is refused.
+//!
 //! It is put together here, of the library's parts: each connection is asked where it leads before it is used ([`super::checked`]). And
 //! the library refuses a client certificate of X.509 version 1, which openssl makes unless told otherwise and kubectl takes: it
 //! reads the certificate to compare its key, and cannot read that version. A client only presents its certificate, so such a

@@ -1,4 +1,6 @@
 //! Where the member is, and by which credentials: a kubeconfig, or the Pod's service account.
+//!
+//! In: a path, or the variables and files of a Pod. Out: the address and credentials, or which of them is missing or cannot be used.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,7 @@
 //! What the member's answers and the transport's errors mean for the agent. Pure.
+//!
+//! In: an answer's status, headers and body, or an error. Out: a [`MemberError`]: whether to try again, when, and whether a write may have
+//! been carried out.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! A watch of a real member: pages of a list, then events, renewed before they end, listed again where history is gone, or where the
-//! member turns out to have gone back in time ([`super::history`]) after a connection to it broke.
+//! A watch of a real member: pages of a list, then events, renewed before they end, listed again where history is gone, or where the member
+//! turns out to have gone back in time ([`super::history`]) after a connection to it broke.
 //!
-//! Out: events, one page or one line of the answer at a time; an error is the last.
+//! In: the kind, namespace and selectors. Out: events, one page or one line of the answer at a time; an error is the last.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl Watcher {
         State::Anew { wait: self.anew.begins(Instant::now(), drawn()) }
     }
 
-    /// The member said what no member says.
+    /// What came is nothing that a member sends.
     fn relist_after(&mut self, fault: &str) -> State {
         tracing::warn!(gvk = %self.watch.gvk, fault, "a watch of the member is given up: everything is listed again");
         self.seen = Seen::default();

@@ -1,5 +1,7 @@
 //! Under which name the member in memory keeps an object, and how it shows it: versions of a kind are views of the same objects, and
 //! what is in no namespace has none, whatever a request says.
+//!
+//! In: an object's name as a request says it. Out: the name that it is kept under, or why there can be none such. Pure.
 
 use serde_json::Value;
 

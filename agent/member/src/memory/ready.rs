@@ -1,4 +1,6 @@
 //! What the controllers of the member in memory make of a workload. Pure.
+//!
+//! In: an object. Out: the status that its controller would write at once; none for kinds that nobody looks after.
 
 use karmada_api::object;
 use serde_json::{Value, json};

@@ -1,4 +1,6 @@
 //! One change for the ledger: what the hub's frames make of what it holds.
+//!
+//! Types alone: the session makes them of frames, the ledger writes them, all that belong together in one transaction.
 
 use bytes::Bytes;
 use karmada_proto::v1;

@@ -1,5 +1,8 @@
-//! The fence opens for an agent that rested: another one had the member until now, perhaps over the same ledger. What was read of the
-//! ledger at the start is out of date, and of the objects of what the other took, this one's watches have told nothing.
+//! What is done when an agent may act again that had to rest, as another one with its identity had the member until now, perhaps over the
+//! same ledger. What was read of the ledger at the start is out of date then, and of the objects of what the other took, this one's watches
+//! have told nothing.
+//!
+//! In: the link's view. Out: every Work of the ledger taken in anew, and its objects compared.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! What an application or a removal came to: written into the ledger, told to the hub, and tried again where it failed.
+//!
+//! In: a task that came back. Out: rows of the ledger, reports and events in the outbox, and when the Work has its next turn.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,5 +1,8 @@
-//! Marked objects of Works that nobody holds, or that the Work that they name does not name: noted in the ledger as what they are, and
-//! told to the hub as it is told of every Work that it does not know. What becomes of them is a person's word.
+//! Marked objects of Works that nobody holds, or that the Work that they name does not name: noted in the ledger as what they are, and told
+//! to the hub as it is told of every Work that it does not know. What becomes of them is a person's word.
+//!
+//! In: objects with marks, as watches and scans tell of them, and entries that change. Out: rows in the ledger that name them, or none any
+//! more; nothing is removed from the member.
 
 use std::time::Duration;
 

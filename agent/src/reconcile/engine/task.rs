@@ -1,4 +1,6 @@
 //! One Work's turn on the member: applied or removed, as its entry says. Nothing of the engine's state is touched.
+//!
+//! In: the member, the entry, who names its objects. Out: an [`Ending`] for the engine to take in.
 
 use karmada_api::object;
 use karmada_interpreter::Interpreter;

@@ -1,4 +1,7 @@
 //! What a verified token's claims make of its bearer, as kube-apiserver's OIDC authenticator reads them. Pure.
+//!
+//! In: an issuer's options and expressions, the claims of a token whose signature is verified, and the time. Out: the [`User`], or in words
+//! why there is none; those words are for the log and no caller.
 
 use karmada_registry::User;
 use serde_json::Value;
@@ -80,7 +83,7 @@ fn fits(options: &IssuerOptions, claims: &Value, now: f64) -> Result<(), String>
     Ok(())
 }
 
-/// The user name, where a claim is it.
+/// The user name, where it is a claim.
 fn named(options: &IssuerOptions, claims: &Value) -> Result<String, String> {
     let claim = &options.username_claim;
     let name = claims[claim].as_str().filter(|name| !name.is_empty());
@@ -96,8 +99,8 @@ fn named(options: &IssuerOptions, claims: &Value) -> Result<String, String> {
     Ok(format!("{prefix}{name}"))
 }
 
-/// The groups, where a claim is they. A claim that is said to be kept elsewhere is not fetched: who has those groups is not taken for
-/// somebody without them.
+/// The groups, where they are a claim. Where the token says that the claim is kept elsewhere, it is refused: it is not fetched, and who has
+/// those groups must not be taken for somebody without any.
 fn grouped(options: &IssuerOptions, claims: &Value) -> Result<Vec<String>, String> {
     let claim = &options.groups_claim;
     if claim.is_empty() {

@@ -1,4 +1,7 @@
 //! An issuer's public keys (RFC 7517), and what they signed. Pure.
+//!
+//! In: an issuer's key set as JSON, and a token taken apart. Out: whether one of the keys signed it, or that none is named as the token
+//! names it. Keys and algorithms that are not known sign nothing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,4 +1,7 @@
 //! A JSON web token (RFC 7515) taken apart, before anything in it is believed. Pure.
+//!
+//! In: the token's text. Out: its parts, or why it is not looked at: too long, not of three parts, or with header extensions that must be
+//! understood.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,10 +1,11 @@
 //! Seats and fair queues of one priority level, as a state machine.
 //!
-//! Pure: in come arrivals, departures and new limits, each with the time (nanoseconds since some beginning); out comes who may
-//! run. Each flow is dealt a hand of queues and joins the shortest of them, so that one flow fills a few queues and not all
-//! (shuffle sharding). Queues take turns by start-time fair queuing: each has a virtual time at which its next request would
-//! start, raised by the seats and seconds its requests used; the lowest goes first, and nobody overtakes it. A queue that was idle begins
-//! at the present virtual time: it saves nothing up, and it is served next.
+//! In: arrivals, departures and new limits, each with the time (nanoseconds since some beginning). Out: who may run. Pure.
+//!
+//! Each flow is dealt a hand of queues and joins the shortest of them, so that one flow fills a few queues and not all (shuffle sharding).
+//! Queues take turns by start-time fair queuing: each has a virtual time at which its next request would start, raised by the seats and
+//! seconds its requests used; the lowest goes first, and nobody overtakes it. A queue that was idle begins at the present virtual time: it
+//! saves nothing up, and it is served next.
 //!
 //! A flow that has nothing under way does not wait with one light request: it is lent a seat, and as many are lent as there are
 //! seats. So a client that asks for one thing at a time is answered at once, however long the seats are taken by others.
@@ -165,7 +166,7 @@ impl QueueSet {
             return (Arrival::Rejected, Vec::new());
         }
         self.next_ticket += 1;
-        // Only who waits has a place that is before the others'.
+        // Only a queue in which somebody waits keeps an earlier place; an idle one begins at the present.
         if queue.waiting.is_empty() {
             queue.next = queue.next.max(self.time);
         }

@@ -1,4 +1,6 @@
 //! The body of an answer.
+//!
+//! A type alone, so that what makes answers and what passes them on need not know each other.
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;

@@ -1,4 +1,7 @@
 //! Reading a request's body: bounded, JSON or YAML, with what is wrong with it said in words.
+//!
+//! In: a body as it arrives, its media type. Out: its bytes, 3 MiB at most, or the object in it; or a `Status`: 400, 413, 415, 504, or that
+//! memory is short. Reading waits for the client, a minute at most.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,4 +1,7 @@
 //! Deletion of one object and of many: what becomes of what hangs on them, and what is answered.
+//!
+//! In: a call with its resource, and the body or query with the options. Out: the object or a `Status` of success; for a collection the
+//! list of what was found. A collection is deleted one by one, and ends at the first refusal.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};

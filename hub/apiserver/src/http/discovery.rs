@@ -1,4 +1,7 @@
 //! What is served, as clients discover it: versions, groups, resources (aggregated and one by one).
+//!
+//! In: the catalogue that is announced, the groups of other servers, and a path. Out: documents in the form that the client takes,
+//! aggregated ones with an ETag; or a 404. Reads memory alone.
 
 use std::sync::Arc;
 

@@ -2,6 +2,9 @@
 //!
 //! A continue token names the revision of the first page and the last key sent; later pages show that same revision for as
 //! long as the cache can still undo what happened since, and 410 after that, with a token that goes on as things are.
+//!
+//! In: a call with its resource, and the query. Out: a list, table or metadata, sent in pieces where it is long; or 400, 410, or 504 for a
+//! revision that does not come within three seconds.
 
 use std::sync::Arc;
 
@@ -32,7 +35,7 @@ struct Continue {
     after: (String, String),
 }
 
-/// The revision of a token that goes on without being of one piece with the pages before.
+/// The revision of a token that goes on with things as they are now, and no longer as the first page showed them.
 const AS_IT_IS: i64 = -1;
 
 impl Continue {

@@ -1,4 +1,7 @@
 //! The form an answer takes, as the client's `Accept` asks: JSON, YAML or protobuf, whole objects, tables or metadata alone.
+//!
+//! In: the `Accept` headers, and which forms are possible. Out: an [`AnswerFormat`], or a 406. What cannot be understood in a clause makes
+//! that clause count for nothing.
 
 use http::HeaderMap;
 use karmada_definitions::status::Status;
@@ -184,7 +187,7 @@ fn read_clause(clause: &str) -> Option<AnswerFormat> {
     }
     let shape = match (kind, group, version) {
         ("", _, _) => Shape::Whole,
-        // Cells are of any type: tables have no protobuf form.
+        // Anything but whole objects is asked for in a version of this one group.
         (
             "Table" | "PartialObjectMetadata" | "PartialObjectMetadataList",
             "meta.k8s.io",

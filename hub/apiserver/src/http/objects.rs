@@ -1,4 +1,7 @@
 //! Create, update and patch of one object, and one object as the answer.
+//!
+//! In: a call with its resource, and the body. Out: the written object with 200 or 201, in the client's form; the answer to what is not
+//! stored (reviews, virtual resources); or a `Status`. The registry does the writing.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};

@@ -1,4 +1,7 @@
 //! OpenAPI documents, as clients ask for them: by the form that they take, by the hash that they hold.
+//!
+//! In: a call and the path of a document. Out: the document with an ETag, a redirect where the hash is an old one, or a 404. The first who
+//! asks waits while a document is made.
 
 use std::sync::Arc;
 
@@ -76,7 +79,7 @@ impl ApiServer {
     }
 }
 
-/// A document that there is not: nothing is said of it.
+/// The 404 of a document that there is not: it has no body.
 pub(super) fn no_document() -> Response<Body> {
     let mut response = respond::text("");
     *response.status_mut() = StatusCode::NOT_FOUND;
@@ -85,7 +88,7 @@ pub(super) fn no_document() -> Response<Body> {
     response
 }
 
-/// What stands elsewhere now.
+/// The redirect to where a document is now.
 fn moved(place: &str) -> Response<Body> {
     let mut response = respond::with_type(
         StatusCode::MOVED_PERMANENTLY,

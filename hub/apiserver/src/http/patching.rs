@@ -1,4 +1,7 @@
 //! A patch request, read once and carried out on whatever the live object is when its turn comes.
+//!
+//! In: a body with its media type; then, at each try, the live object and who patches. Out: the object as the patch makes it, still to be
+//! defaulted and validated; or a `Status`. Pure.
 
 use bytes::Bytes;
 use karmada_definitions::resource::ResourceDefinition;

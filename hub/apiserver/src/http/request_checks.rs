@@ -1,4 +1,6 @@
 //! Whether what was sent fits the path that it was sent to.
+//!
+//! In: what the path names, and what was sent. Out: nothing, or a 400; the object as its Go type has it. Looks at no stored object.
 
 use bytes::Bytes;
 use karmada_definitions::status::Status;

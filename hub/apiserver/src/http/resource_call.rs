@@ -1,4 +1,6 @@
 //! What every verb of a resource is handed: the call, what it is about, and the form of the answer.
+//!
+//! A type alone: made when a request is routed, and read by the handlers of every verb.
 
 use std::sync::Arc;
 

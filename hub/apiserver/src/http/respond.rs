@@ -1,4 +1,7 @@
 //! Making responses: bodies, headers, warnings, compression.
+//!
+//! In: bytes, a JSON document or a `Status`, and the form that was chosen. Out: a response with its headers. Compressing is done while the
+//! body is sent.
 
 use super::answer_body::Body;
 use std::io::Write;
@@ -68,8 +71,8 @@ pub(super) fn json_for_people(value: &Value) -> Response<Body> {
 #[derive(Clone, Copy)]
 pub(super) struct CachedBytes;
 
-/// Takes the room for an answer that was made for this reader alone. Short ones are sent at once, and what has no known end is made as it is
-/// taken.
+/// Takes the memory of an answer that was made for this reader alone out of `room`. Nothing is taken for short ones, which are sent at
+/// once, nor for those without a known end, which are made while they are sent.
 pub(super) fn housed(
     response: &Response<Body>,
     room: Option<TakenMemory>,

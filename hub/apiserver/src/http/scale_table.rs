@@ -1,4 +1,6 @@
 //! A Scale as a table.
+//!
+//! In: a Scale, the version of `meta.k8s.io` and the time. Out: a `Table` of one row. Pure.
 
 use karmada_schema::duration::human_duration;
 use karmada_schema::object::meta;

@@ -1,4 +1,7 @@
 //! Parts of objects: status, scale, finalize, token, approval, and those that need a node, of which there is none here.
+//!
+//! In: a call with its resource and subresource, and the body. Out: the object, a Scale or a token; or a `Status`, 400 among them for what
+//! only a node could answer.
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};

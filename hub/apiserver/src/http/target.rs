@@ -1,4 +1,7 @@
 //! What a path and a query name: a resource, or a path of its own.
+//!
+//! In: a request's path, method and query. Out: a [`Target`], the attributes by which it is authorised, and the query's values decoded.
+//! Nothing is refused here: what cannot be understood leads to nothing that is served.
 
 use http::Method;
 
@@ -75,7 +78,7 @@ impl Target {
                 return Target::Resource(wanted);
             }
             ["namespaces", name, rest @ ..] if !rest.is_empty() => {
-                // Who may do something in a namespace would be taken for who may do it to every one.
+                // Otherwise a right that is held inside one namespace would count for every namespace.
                 wanted.hollow |= rest[0] == "namespaces" && wanted.group.is_empty();
                 wanted.namespace = (*name).to_owned();
                 rest

@@ -1,4 +1,6 @@
 //! Where documents have a component, and how extensions name a kind.
+//!
+//! In: the dialect and a component's name, or a served resource. Out: the text or JSON that names it. Pure.
 
 use serde_json::{Value, json};
 

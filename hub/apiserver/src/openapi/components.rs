@@ -1,4 +1,7 @@
 //! Schemas as OpenAPI writes them, and the closure of those that a document refers to.
+//!
+//! In: the kinds, lists and types that a document refers to. Out: a reference for each, and in the end every component of the document in
+//! JSON, one after the other, with those that they refer to themselves.
 
 use super::address::{META, address, gvk};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,7 @@
 //! Paths and operations of a resource: enough for clients that look up what a kind's verbs and parameters are.
+//!
+//! In: a served resource, the dialect, and the document's components. Out: its paths, each with its operations as JSON; the components that
+//! they name are added to the document's.
 
 use karmada_definitions::description::{Style, Subresource};
 use karmada_schema::Schemas;

@@ -1,5 +1,8 @@
 //! OpenAPI v2 as gnostic's protobuf (`openapi.v2.Document`), written from the JSON pieces. Only the fields that our
 //! documents use; numbers are those of gnostic-models' OpenAPIv2.proto.
+//!
+//! In: paths and schemas as JSON, one at a time. Out: bytes, added to those of the document; fields that are not known here are left out.
+//! Pure.
 
 use bytes::Bytes;
 use prost::encoding::{WireType, encode_key, encode_varint};

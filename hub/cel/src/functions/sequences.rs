@@ -1,4 +1,7 @@
 //! Functions over lists that compare their elements.
+//!
+//! In: a function's name, its arguments, the meter that every comparison is charged to. Out: its result; `None` for a function of another
+//! module.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,7 @@
 //! Functions over texts that search, or make something larger than what they are given.
+//!
+//! In: a function's name, its arguments, the meter. Out: its result; `None` for a function of another module, or one that the library may
+//! carry out now. What would become too large is refused before it is made.
 
 use std::sync::Arc;
 

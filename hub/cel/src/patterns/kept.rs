@@ -1,4 +1,6 @@
 //! What is kept for the next who asks, within a number of bytes: what was asked for longest ago goes first. Pure.
+//!
+//! In: a text and what is kept under it, with its bytes. Out: what was kept, as long as there is room.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,7 +40,7 @@ impl<V: Clone> Kept<V> {
         Some(entry.value.clone())
     }
 
-    /// Keeps a value, in the place of what was asked for longest ago. One that takes all there is for itself is not kept.
+    /// Keeps a value, in the place of what was asked for longest ago. One that takes more than a quarter of all the room is not kept.
     pub(super) fn put(&mut self, text: &str, value: V, bytes: usize) {
         if bytes > self.most / 4 || self.by_text.contains_key(text) {
             return;

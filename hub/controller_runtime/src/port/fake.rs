@@ -1,5 +1,8 @@
 //! The port over memory, for tests: what the registry promises to controllers, without its kinds and validation, and without defaults but Karmada's.
 //!
+//! In: the calls of the port, objects that a test seeds, errors that it wants. Out: objects, watches, and how often what was called. No
+//! clock: time is what the test sets.
+//!
 //! Kept honest: revisions rise with every write, uids are new with every object, writes need the revision they were read at,
 //! a write that changes nothing is none, status and the rest are written apart, finalizers hold, generations count, nothing is
 //! created in a namespace that is going, and watchers that do not read are cut off. Not kept: default propagation by kind,

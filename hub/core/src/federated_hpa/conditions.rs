@@ -1,4 +1,5 @@
-//! Conditions of a FederatedHPA: what is said now, and what stands in its status.
+//! Conditions of a FederatedHPA: what is said now, and what stands in its status. In: the conditions that stand, and what is said now. Out:
+//! the conditions to write; a time of transition moves only where a status does. Pure.
 
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;

@@ -1,4 +1,5 @@
-//! What a FederatedHPA is decided by: the Pods of its target in all clusters that answered, and what was measured of them.
+//! What a FederatedHPA is decided by: the Pods of its target in all clusters that answered, and what was measured of them. Types alone:
+//! `karmada-controllers` fills them from the answers of agents, the modules beside this one read them.
 //!
 //! Pods are facts without names: two that have one name in two clusters are two. What was measured stands with each Pod in the order of the
 //! metrics that were asked for. Amounts are in thousandths.

@@ -1,4 +1,5 @@
-//! What a FederatedHPA came to before: how many replicas were recommended when, and how the target was scaled.
+//! What a FederatedHPA came to before: how many replicas were recommended when, and how the target was scaled. In: what was recommended or
+//! done, and when. Out: the entries that a window or a policy looks back on.
 //!
 //! It lives in memory. A hub that starts anew knows nothing of what was before: its windows start with the replicas that the target has, so that it
 //! goes neither down nor up sooner than a window's length after; and what was scaled before counts towards no policy any more.

@@ -1,4 +1,5 @@
-//! Which Pods are a target's: its label selector as text.
+//! Which Pods are a target's: its label selector as text. In: the JSON of a target. Out: the selector as a query has it, or none: then no
+//! Pods are looked for, rather than all.
 
 use serde_json::Value;
 

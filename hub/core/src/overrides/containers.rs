@@ -1,4 +1,5 @@
-//! Where containers stand in the kinds that image, command and args overriders know, and the changes of words.
+//! Where containers stand in the kinds that image, command and args overriders know, and the changes of words. In: a manifest, and an
+//! overrider. Out: the manifest, changed in place; a container or kind that is not there changes nothing. Pure.
 
 use karmada_api::object;
 use karmada_api::override_policy::{CommandArgsOverrider, Operator};
@@ -17,7 +18,8 @@ pub fn containers(manifest: &mut Value) -> impl Iterator<Item = &mut Map<String,
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Adds words to a container's command or args, or removes every one of them.
+/// Adds words to a container's command or args, or removes them wherever they stand in it. To replace is no operation of words, and does
+/// nothing.
 pub fn apply(manifest: &mut Value, overrider: &CommandArgsOverrider, field: &str) {
     for container in containers(manifest) {
         if container.get("name").and_then(Value::as_str) != Some(&overrider.container_name) {

@@ -1,4 +1,5 @@
-//! Image names, and changes of their parts.
+//! Image names, and changes of their parts. In: a manifest, and an overrider. Out: the manifest with other image names, or words that say
+//! that its path leads to none. Pure.
 
 use karmada_api::override_policy::{ImageComponent, ImageOverrider, Operator};
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! How many more replicas a cluster could hold, from what it reports of itself.
+//! How many more replicas a cluster could hold, from what it reports of itself. In: a Cluster, what a replica asks for, what was placed
+//! there since the report. Out: a number of replicas, 0 where nothing is reported. Pure.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Which clusters may have a template at all, and why the others may not.
+//! Which clusters may have a template at all, and why the others may not. In: a cluster, and one thing that may keep it out. Out: nothing,
+//! or the reason; and in the end the reasons, counted, as one sentence. Pure.
 
 use std::collections::BTreeMap;
 

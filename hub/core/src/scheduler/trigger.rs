@@ -1,4 +1,5 @@
-//! Whether a binding is to be scheduled now, and why.
+//! Whether a binding is to be scheduled now, and why. In: a binding with its status and marks, and all clusters. Out: a [`Trigger`]. No
+//! write happens here, and no cluster is chosen. Pure.
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;

@@ -1,4 +1,7 @@
 //! CEL rules of a definition's schema: written, compiled against the schema they stand in, or refused.
+//!
+//! In: the schema as JSON with its path, what is wrong with it so far, and what the request compiles. Out: field errors: rules that are
+//! badly written, do not compile, or may cost too much, each alone or all together. Rules of a part whose schema is wrong are not compiled.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;

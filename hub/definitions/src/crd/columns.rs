@@ -1,4 +1,6 @@
 //! Printer columns of a version.
+//!
+//! In: a version of a definition. Out: its columns, the first 128 at most. What is wrong with them is refused elsewhere.
 
 use serde_json::Value;
 

@@ -1,4 +1,7 @@
 //! What a definition may say of conversion between its versions.
+//!
+//! In: the conversion, and on an update the one that stands. Out: field errors. The webhook is not called, and its bundle's certificates
+//! are not verified.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,6 @@
 //! Defaults must be what they would have to be if a user had sent them.
+//!
+//! In: a schema as JSON and compiled, and what the request compiles. Out: field errors, each at the path of the default that it is about.
 
 use std::sync::Arc;
 

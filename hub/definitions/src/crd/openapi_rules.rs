@@ -1,4 +1,7 @@
 //! What of OpenAPI a definition's schema may use, and what its Kubernetes extensions ask of each other.
+//!
+//! In: the schema as JSON with its path. Out: field errors in kube-apiserver's order. Whether the schema is structural, and its CEL rules
+//! compile, is judged elsewhere.
 
 use std::collections::HashSet;
 
@@ -15,9 +18,9 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 /// Where in a definition's schema this is.
 #[derive(Clone, Copy, Default)]
 struct SchemaPosition {
-    /// Beside `apiVersion`, `kind` and `metadata` of an object, or above all.
+    /// Whether this is the schema of the whole object.
     root: bool,
-    /// Within one of those.
+    /// Whether this is within the `apiVersion`, `kind` or `metadata` of an object.
     meta: bool,
     /// Why no default can be here.
     undefaulted: Option<&'static str>,
@@ -156,7 +159,7 @@ fn extensions(schema: &Value, path: &str, errors: &mut Errors) {
     merged(schema, path, errors);
 }
 
-/// What stands in a set is one whole.
+/// An item of a set is merged as a whole, so its schema is atomic.
 fn element_of_set(schema: &Value, path: &str, errors: &mut Errors) {
     let element = &schema["items"];
     if text(schema, "x-kubernetes-list-type") != "set" || !element.is_object() {

@@ -1,4 +1,7 @@
 //! The end of a definition: its instances go first, and while they do it says so.
+//!
+//! In: the definition as JSON, and the time as text. Out: the same, marked; one that is being deleted already stays as it is. Deleting the
+//! instances is `registry`'s business.
 
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
@@ -18,6 +21,6 @@ pub fn mark_deleted(object: &mut Value, now: &str) {
     }
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     set_condition(object, "Terminating", "True", "InstanceDeletionPending", message, now);
-    // Without a generation or a time of grace: definitions have a delete of their own.
+    // No grace period is set and no generation counted: kube-apiserver deletes definitions by code of their own.
     meta::of(object).insert("deletionTimestamp".into(), json!(now));
 }

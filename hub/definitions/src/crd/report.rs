@@ -1,4 +1,7 @@
 //! Field errors at paths that are text, and internal Go structs as kube-apiserver's errors show them.
+//!
+//! In: paths and values. Out: [`FieldError`]s; texts in the form in which Go prints the internal types; fields of JSON, empty where they
+//! are missing. Pure.
 
 use karmada_schema::{ErrorType, FieldError, Shown, go_json};
 use serde_json::{Map, Value, json};

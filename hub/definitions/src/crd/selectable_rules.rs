@@ -1,4 +1,6 @@
 //! Fields by which lists may be selected: simple paths to scalars.
+//!
+//! In: a version of a definition, and the part that holds its schema. Out: field errors, among them of more than eight fields.
 
 use serde_json::Value;
 

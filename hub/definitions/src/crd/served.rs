@@ -1,4 +1,7 @@
 //! The resources that a definition asks to be served.
+//!
+//! In: a stored definition. Out: one [`ResourceDefinition`] for each served version, with verbs, subresources, columns and what clients of
+//! a deprecated version are told. Nothing is refused here: a stored definition was judged before.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! Which versions a definition's objects may be stored in, told in its status from the first write on.
+//!
+//! In: a definition as JSON. Out: its first status; or the same definition, where the version that it stores is among its `storedVersions`.
 
 use serde_json::{Value, json};
 

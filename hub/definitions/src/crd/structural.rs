@@ -1,4 +1,7 @@
 //! Structural schemas: every field has a type, said in one place; what `anyOf` and its like add only restricts.
+//!
+//! In: the schema as JSON with its path, and what the request compiles (its patterns). Out: field errors in no order; or, as text, the
+//! first reason why it cannot be read as a structural schema at all.
 
 use karmada_cel::{Compiling, PatternError};
 use karmada_schema::{FieldError, pattern_problem};
@@ -146,7 +149,7 @@ fn children(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
     }
 }
 
-/// `apiVersion`, `kind` and `metadata` are what they are.
+/// `apiVersion` and `kind` are texts and `metadata` is an object; at the root nothing of the metadata may be restricted but the names.
 fn type_meta(schema: &Value, level: Level, path: &str, errors: &mut Found<'_>) {
     for name in ["apiVersion", "kind"] {
         let ty = text(&schema["properties"][name], "type");
@@ -219,7 +222,8 @@ fn integer_or_string(schema: &Value) -> bool {
     types == ["integer", "string"] && items(schema, "anyOf").iter().all(|one| fields(one).count() == 1)
 }
 
-/// The combined schemas of an int-or-string, by how their paths begin, that say that it is an integer or a string: they alone may name types.
+/// How the paths begin of those combined schemas of an int-or-string that say that it is an integer or a string: only these may have a
+/// type.
 fn forms(schema: &Value, path: &str) -> Vec<String> {
     let any = integer_or_string(schema).then(|| format!("{path}.anyOf["));
     let first = items(schema, "allOf").first().is_some_and(integer_or_string);

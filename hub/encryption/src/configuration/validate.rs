@@ -1,4 +1,7 @@
 //! What may be wrong with a file, all of it at once, at the path of each fault and in kube-apiserver's words.
+//!
+//! In: the file as it was parsed. Out: one refusal with every fault, or none; secrets are never shown. Also a key's bytes, and how long a
+//! plugin may take. No plugin is asked.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

@@ -1,5 +1,8 @@
 //! By which grades an agent counts its free nodes, as far as it was told: a digest of them.
 //!
+//! In: what an agent was told, and the digests of the grades it should count by and of the standard ones. Out: whether it must be told.
+//! Pure.
+//!
 //! An agent begins with the standard grades, so that most are never told anything.
 
 /// What an agent was told last.

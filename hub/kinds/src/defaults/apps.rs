@@ -1,4 +1,8 @@
 //! Deployments, daemon sets, stateful sets: their specs.
+//!
+//! In: an object's fields, or its spec's, after the plain defaults of its type. Out: the same fields with the defaults that depend on
+//! others; what is set stays, except for the `apiVersion` and `kind` of claim templates. Also keeps the annotation that counts changes of a
+//! daemon set's template.
 
 use serde_json::{Value, json};
 

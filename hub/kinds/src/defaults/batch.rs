@@ -1,4 +1,7 @@
 //! Jobs and autoscalers.
+//!
+//! In: the fields of a Job or an autoscaler, or an autoscaler's spec. Out: the same fields with defaults that follow from others
+//! (completions, back-off, labels, metrics, scaling behaviour); and, once a Job has its uid, its generated labels and selector.
 
 use serde_json::{Value, json};
 
@@ -46,8 +49,8 @@ pub(super) fn generate_selector(fields: &mut Fields) {
     set(selector, "batch.kubernetes.io/controller-uid", json!(uid));
 }
 
-/// In v1 other metrics hide in an annotation; without any, CPU at 80 % is the target.
-/// What annotations say of it, as v2 has it, and back: what cannot be read there is forgotten, what is missing stands in.
+/// In v1, metrics other than CPU stand in annotations. The object is converted to v2 and back: annotations that cannot be read are dropped,
+/// and one without any metric aims at 80 % of CPU.
 pub(super) fn autoscaler_v1(fields: &mut Fields) {
     let mut whole = Value::Object(std::mem::take(fields));
     crate::conversion::autoscaler_v2(&mut whole);
@@ -57,7 +60,7 @@ pub(super) fn autoscaler_v1(fields: &mut Fields) {
     }
 }
 
-/// An autoscaler over a fleet: as one of a cluster.
+/// The defaults of a FederatedHPA: those of an autoscaler of one cluster.
 pub(crate) fn federated_autoscaler(new: &mut Value, _: Option<&Value>) {
     let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
     set(spec, "minReplicas", json!(1));

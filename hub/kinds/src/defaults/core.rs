@@ -1,4 +1,7 @@
 //! Namespaces, nodes, volumes, limits.
+//!
+//! In: the fields of an object or of a part of it, after the plain defaults of its type. Out: the same fields, where a label, finalizer,
+//! selector or amount that was not set follows from others; a Secret's `stringData` is moved into `data`.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -55,8 +58,7 @@ pub(super) fn namespace(fields: &mut Fields) {
     }
 }
 
-/// A node can allocate all of its capacity unless it says otherwise.
-/// A node's first range, said in both ways: the one word wins over the list.
+/// A node's first range stands in `podCIDR` and in `podCIDRs`: where both are set and differ, `podCIDR` wins.
 pub(super) fn node_spec(fields: &mut Fields) {
     let first = text(fields, "podCIDR").to_owned();
     let listed = fields.get("podCIDRs").and_then(|all| all[0].as_str()).unwrap_or_default().to_owned();

@@ -1,4 +1,7 @@
 //! Services, policies, ingress classes, endpoint slices.
+//!
+//! In: a Service's fields, or a NetworkPolicy's spec. Out: the same, with ports, traffic policies and session affinity as the Service's
+//! type asks for them; the only thing removed is the affinity's configuration where there is no affinity.
 
 use serde_json::{Value, json};
 
@@ -50,7 +53,7 @@ fn balancer_mode(fields: &mut Fields) {
     }
 }
 
-/// What a policy that does not say it is about.
+/// Which directions a policy is about, where it does not say: ingress, and egress where it has rules for it.
 pub(super) fn policy(spec: &mut Fields) {
     if is_empty(spec, "policyTypes") {
         let types = if is_empty(spec, "egress") { json!(["Ingress"]) } else { json!(["Ingress", "Egress"]) };

@@ -1,4 +1,7 @@
 //! Pods and what they are made of.
+//!
+//! In: the fields of a Pod, its spec, a container or a volume, after their plain defaults. Out: the same with requests, host ports, service
+//! accounts and pull policies that follow from other fields. A reference to an image is only read here, never refused.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,6 @@
 //! Rows of what concerns the cluster as a whole: rights, admission, extensions, certificates, priorities, leases, events.
+//!
+//! Constants alone, found by `rows::find`: what a row does not say is as in `KindRow::GO`.
 
 use karmada_definitions::crd;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};

@@ -1,4 +1,6 @@
 //! Rows of the core group.
+//!
+//! Constants alone, found by `rows::find`: what a row does not say is as in `KindRow::GO`.
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
@@ -143,7 +145,7 @@ const CORE: &[KindRow] = &[
         warn: warnings::named_workload,
         settle: dropped::template,
         first_status: |_, _| Some(json!({"replicas": 0})),
-        // As before garbage was collected.
+        // Where a delete says nothing, dependants stay: the kind is older than garbage collection.
         orphans: true,
         directory: "controllers",
         selectable: &["status.replicas"],

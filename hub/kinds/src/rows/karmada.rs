@@ -1,4 +1,6 @@
 //! Rows of Karmada's kinds that are more than their schemas.
+//!
+//! Constants alone, found by `rows::find`: what a row does not say is as in `KindRow::CUSTOM`.
 
 use karmada_definitions::kind_row::{KindRow, Rules};
 
@@ -42,7 +44,8 @@ const NETWORKING: &[KindRow] = &[
     },
 ];
 
-/// Its annotations say by which key its site speaks: who may write its status alone changes none.
+/// An annotation of a Cluster says with which key its site signs in. As for every custom kind, a write of the status leaves the annotations
+/// as they are, so who may write the status alone cannot change the key.
 const CLUSTER: &[KindRow] = &[KindRow {
     kind: "Cluster",
     updates_without_version: true,

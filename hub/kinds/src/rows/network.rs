@@ -1,4 +1,6 @@
 //! Rows of networking and discovery.
+//!
+//! Constants alone, found by `rows::find`: what a row does not say is as in `KindRow::GO`.
 
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};

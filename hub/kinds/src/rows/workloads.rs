@@ -1,4 +1,6 @@
 //! Rows of what makes Pods, and of what scales and guards it.
+//!
+//! Constants alone, found by `rows::find`: what a row does not say is as in `KindRow::GO`.
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
@@ -79,7 +81,7 @@ const BATCH: &[KindRow] = &[
         warn: warnings::named_workload,
         settle: dropped::template,
         finish_create: defaults::select_by_uid,
-        // As before garbage was collected.
+        // Where a delete says nothing, dependants stay: so it was before there was garbage collection.
         orphans: true,
         shares_labels: true,
         selectable: &["status.successful"],

@@ -1,4 +1,7 @@
 //! Reading fields, and the cells that many kinds share.
+//!
+//! In: a table's row (an object and the time), JSON pointers, or values. Out: texts as `kubectl` shows them. Reading never fails: what is
+//! absent or of another type is null, empty, 0, or `<none>`, `<unknown>` and `<unset>`.
 
 use jiff::Timestamp;
 use karmada_schema::time;

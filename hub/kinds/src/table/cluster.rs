@@ -1,4 +1,6 @@
 //! Karmada's `Cluster`, as its own API server prints it.
+//!
+//! In: the Cluster. Out: ten cells in the order of its columns; `Ready` is `Unknown` where there is no such condition.
 
 use serde_json::Value;
 

@@ -1,4 +1,7 @@
 //! Roles, certificates, leases, admission and priorities.
+//!
+//! In: an object of one of these kinds, and the time. Out: its cells in the order of the kind's columns in `data/catalogue.jsonl`, wide
+//! ones included.
 
 use serde_json::{Value, json};
 
@@ -16,7 +19,7 @@ pub(crate) fn role_binding(row: Row<'_>) -> Vec<Value> {
         let named = row.list("/subjects").iter().filter(|subject| subject["kind"] == kind).map(|subject| {
             let name = subject["name"].as_str().unwrap_or_default();
             if kind == "ServiceAccount" {
-                // Also where none is named: the subject is then nobody's.
+                // With the slash even where no namespace is named: such a subject stands for nobody.
                 format!("{}/{name}", subject["namespace"].as_str().unwrap_or_default())
             } else {
                 name.to_owned()

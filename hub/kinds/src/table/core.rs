@@ -1,4 +1,7 @@
 //! Configuration, services, nodes, events and networking.
+//!
+//! In: an object of one of these kinds, and the time. Out: its cells in the order of the kind's columns in `data/catalogue.jsonl`, wide
+//! ones included; events of both groups have the same cells.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,7 @@
 //! Volumes, storage classes and device claims.
+//!
+//! In: an object of one of these kinds, and the time. Out: its cells in the order of the kind's columns in `data/catalogue.jsonl`, wide
+//! ones included. An old annotation that names a storage class wins over the field.
 
 use serde_json::Value;
 

@@ -1,4 +1,7 @@
 //! Karmada's `Work`, where its column cannot say it.
+//!
+//! In: a column and the Work. Out: `False` in the column `APPLIED` of a Work whose condition `Applied` is of an older generation; `None`
+//! leaves every other cell to its column.
 
 use karmada_definitions::description::Column;
 use serde_json::Value;

@@ -1,4 +1,7 @@
 //! Pods and what makes them. Names and order of the columns are data: `data/catalogue.jsonl`.
+//!
+//! In: an object of one of these kinds, and the time. Out: its cells, wide ones included; for a Pod also the condition that its row carries
+//! once it has run to an end.
 
 use serde_json::{Value, json};
 

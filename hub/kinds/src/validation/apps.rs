@@ -1,4 +1,8 @@
 //! Deployments, replica sets, stateful sets, daemon sets, replication controllers.
+//!
+//! In: the spec or strategy of one of these, as `data/facts.tsv` leads to it, on an update with what stands. Out: field errors in
+//! kube-apiserver's order. What relates a template to its selector, and to the claims of a stateful set, is here; what is in a template is
+//! judged by `pod`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Not;
@@ -30,9 +34,9 @@ fn required_selector(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Err
 fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     let at = path.child("template");
     let labels = &spec["template"]["metadata"]["labels"];
-    // No selector at all matches nothing; an empty one, everything; of one that is wrong nothing is said.
+    // No selector matches nothing, an empty one everything; one that is malformed is refused elsewhere and not compared.
     let selector = &spec["selector"];
-    // Save of the oldest kind's, which is a map and always one.
+    // A ReplicationController's is a plain map of labels and is always compared.
     let judged = kind == "ReplicationController" || is_right(selector);
     let differs = !is_blank(selector) && judged && !matches(selector, labels);
     if selector.is_null() || differs {
@@ -48,7 +52,7 @@ fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     }
     pod::template(&spec["template"], &at, errors);
     if kind == "StatefulSet" {
-        // Looked at twice.
+        // kube-apiserver judges these twice; the second time under these paths.
         let metadata = &spec["template"]["metadata"];
         super::metadata::labels(&metadata["labels"], &at.child("labels"), errors);
         super::metadata::annotations(metadata, &at.child("annotations"), errors);
@@ -56,7 +60,7 @@ fn template(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
     restarts(spec, kind, path, errors);
 }
 
-/// Pods of a set start again whenever they end.
+/// Pods of a set are always restarted when they end, and have no deadline.
 fn restarts(spec: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("template");
     let pod = at.child(SPEC);
@@ -70,7 +74,7 @@ fn restarts(spec: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// The template of a kind that does not look at it where the selector is none.
+/// The template, which is judged only where the selector is well formed.
 fn selected_template(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (mut wrong, at) = (Errors::new(), path.child("selector"));
     if spec["selector"].is_object() {
@@ -89,7 +93,7 @@ pub(super) fn replicas(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors:
     selected_template(spec, path, errors);
 }
 
-/// No progress is told of before a Pod could count.
+/// The deadline for progress is later than the time after which a Pod counts as available.
 pub(super) fn deadline(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
     if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64().filter(|deadline| *deadline <= ready) {
@@ -151,7 +155,7 @@ pub(super) fn strategy(strategy: &Value, _: Option<&Value>, path: &Path<'_>, err
     }
 }
 
-/// One Pod or another makes way for a new one.
+/// `maxUnavailable` and `maxSurge` are not both zero: no Pod could ever be replaced.
 pub(super) fn makes_way(rolling: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (fewer, more) = (&rolling["maxUnavailable"], &rolling["maxSurge"]);
     if is_zero(fewer) && is_zero(more) {
@@ -243,7 +247,7 @@ fn stateful_set_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-/// How Pods that are called one after another are replaced.
+/// How a stateful set's Pods are replaced.
 pub(super) fn update_strategy(strategy: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let rolling = &strategy["rollingUpdate"];
     let at = path.child("rollingUpdate");
@@ -277,7 +281,7 @@ pub(super) fn one_on_each_node(spec: &Value, _: Option<&Value>, path: &Path<'_>,
     template(spec, path, "DaemonSet", errors);
 }
 
-/// How the Pods of nodes are replaced.
+/// How a daemon set's Pods are replaced.
 pub(super) fn daemon_strategy(strategy: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     match text(strategy, "type") {
         "OnDelete" => {}

@@ -1,4 +1,7 @@
 //! Horizontal Pod autoscalers: bounds, targets, metrics, behaviour.
+//!
+//! In: an autoscaler of v1, v2 or a FederatedHPA, or a part of one; on an update what stands. Out: field errors, in which paths are those
+//! of v2 whichever version was sent.
 
 use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
@@ -20,7 +23,7 @@ pub(crate) fn of_any_version(new: &Value, old: Option<&Value>, errors: &mut Erro
     judge(facts::AUTOSCALING_V2_HORIZONTAL_POD_AUTOSCALER, &new, old.as_ref(), &Path::ROOT, errors);
 }
 
-/// An autoscaler over a fleet: as one of a cluster, of which nothing outside of the clusters is measured.
+/// A FederatedHPA: judged as an autoscaler of one cluster, but External metrics are refused.
 pub(crate) fn federated(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     judge(facts::AUTOSCALING_V2_HORIZONTAL_POD_AUTOSCALER, new, old, &Path::ROOT, errors);
     const KNOWN: [&str; 4] = ["ContainerResource", "Object", "Pods", "Resource"];
@@ -34,12 +37,12 @@ pub(crate) fn federated(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// What is counted is not below nothing.
+/// The counts of a status are not negative.
 pub(crate) fn status(new: &Value, errors: &mut Errors) {
     judge(facts::AUTOSCALING_V2_HORIZONTAL_POD_AUTOSCALER_STATUS, new, None, &Path::ROOT, errors);
 }
 
-/// No more at least than at most.
+/// `minReplicas` is not above `maxReplicas`.
 pub(super) fn bounds(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (minimum, maximum) = (spec["minReplicas"].as_i64(), spec["maxReplicas"].as_i64().unwrap_or(0));
     if minimum.is_some_and(|minimum| maximum < minimum) {
@@ -59,7 +62,7 @@ pub(super) fn target_version(new: &Value, old: Option<&Value>, path: &Path<'_>, 
     }
 }
 
-/// What is measured; nothing at all can be told from some of it alone.
+/// What is measured. Who scales down to no replicas at all needs a metric that can be seen without any Pod: an Object or External one.
 pub(super) fn metrics(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (all, path) = (list(spec, "metrics"), path.child("metrics"));
     for (index, one) in all.iter().enumerate() {
@@ -119,7 +122,7 @@ fn source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut Errors) {
         "resource" => facts::AUTOSCALING_V2_RESOURCE_METRIC_SOURCE,
         "containerResource" => facts::AUTOSCALING_V2_CONTAINER_RESOURCE_METRIC_SOURCE,
         "object" => facts::AUTOSCALING_V2_OBJECT_METRIC_SOURCE,
-        // What is outside of the cluster is told as Pods are.
+        // External metrics have the plain facts of Pods metrics.
         _ => facts::AUTOSCALING_V2_PODS_METRIC_SOURCE,
     };
     judge(own, source, None, path, errors);
@@ -153,7 +156,7 @@ fn source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut Errors) {
     errors.push(FieldError::forbidden(&at.child(field), detail));
 }
 
-/// An amount above nothing.
+/// An amount above zero.
 pub(super) fn positive(amount: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if Quantity::from_value(amount).is_none_or(|amount| amount.nanos() <= 0) {
         errors.push(FieldError::invalid(path, amount.clone(), "must be positive"));

@@ -1,5 +1,8 @@
 //! Kinds of the cluster as a whole: runtime classes, addresses and their ranges, flow control, API services, certificate
 //! requests, revisions.
+//!
+//! In: an object of one of these kinds, or a part of it, on an update with what stands. Out: field errors in kube-apiserver's order.
+//! Certificates and requests are looked at as PEM text and the first byte of what it holds; no signature is checked.
 
 use std::collections::HashSet;
 
@@ -249,7 +252,7 @@ pub(super) fn signer_name(name: &Value, _: Option<&Value>, path: &Path<'_>, erro
     if domain.len() > 253 {
         errors.push(FieldError::too_long(path, 253));
     }
-    // One wrong label is told of; those after it would be told alike.
+    // Only the first label that is wrong is told.
     if let Some(label) = domain.split('.').find(|label| !names::dns_label(label).is_empty()) {
         for message in names::dns_label(label) {
             errors.push(FieldError::invalid(path, domain, format!("validating label {label:?}: {message}")));
@@ -314,7 +317,7 @@ fn conditions(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// The data of a revision: an object, for good.
+/// The data of a revision: a JSON object that never changes.
 pub(super) fn revision_data(data: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     match (old, data) {
         (Some(old), data) if data != old => {

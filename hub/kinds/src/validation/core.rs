@@ -1,4 +1,7 @@
 //! Configuration, namespaces, claims, volumes, quotas, classes, leases.
+//!
+//! In: an object of one of these kinds, or a part of it, on an update with what stands. Out: field errors in kube-apiserver's order. A
+//! claim's spec is judged the same way in templates of other kinds.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -155,7 +158,7 @@ pub(crate) fn namespace(new: &Value, errors: &mut Errors) {
 pub(crate) fn persistent_volume_claim(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let (spec, path) = (&new["spec"], Path::field("spec"));
     let Some(old) = old else { return claim_spec(spec, &path, errors) };
-    // Groups were not judged at first: where one stands, another may be as odd.
+    // Older versions took any group here: where the stored claim names one, an update may name any.
     let named = |field: &str| old["spec"][field]["apiGroup"].is_string();
     let groups = if named("dataSource") || named("dataSourceRef") { Groups::Any } else { Groups::Names };
     claim(spec, groups, &path, errors);
@@ -183,7 +186,7 @@ fn claim(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// How much a claim asks for, which is told without the field between.
+/// How much a claim asks for. As in kube-apiserver, errors leave `requests` out of the path.
 pub(super) fn asked_storage(resources: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (asked, path) = (&resources["requests"]["storage"], path.key("storage"));
     match Quantity::from_value(asked) {
@@ -224,7 +227,7 @@ fn data_sources(spec: &Value, groups: Groups, path: &Path<'_>, errors: &mut Erro
         _ => "may not be specified when dataSourceRef.namespace is specified",
     };
     if source.is_object() {
-        // The value is a path of fields, which shows nothing of itself: so kube-apiserver says it.
+        // kube-apiserver shows a path of fields as the value here, which prints as `{}`.
         errors.push(FieldError::invalid(path, Shown::Raw("{}".to_owned()), detail));
     }
 }
@@ -269,7 +272,7 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
         object.pointer(pointer).and_then(Quantity::from_value).map_or(0, |size| size.nanos())
     };
     let asked = "/spec/resources/requests/storage";
-    // What is not asked for any more is nothing, which no volume shrinks to.
+    // A request that is left out counts as zero: the volume would shrink to nothing.
     if size(new, asked) < size(old, asked) && size(new, asked) <= size(old, "/status/capacity/storage") {
         let resources = path.child("resources");
         let requests = resources.child("requests");
@@ -323,7 +326,8 @@ pub(super) fn topologies(all: &Value, _: Option<&Value>, path: &Path<'_>, errors
     }
 }
 
-/// Of a change, only what may not change is looked at.
+/// The name, value and preemption policy of a new PriorityClass; on an update nothing is looked at here, and `data/facts.tsv` says what may
+/// not change.
 pub(super) fn new_priority(new: &Value, old: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     const HIGHEST: i64 = 1_000_000_000;
     if old.is_some() {

@@ -1,4 +1,8 @@
 //! Devices that are claimed by what they are (`resource.k8s.io`): classes, claims, templates, slices.
+//!
+//! In: an object of one of these kinds or its status, on an update what stands, and what the request compiles. Out: field errors in
+//! kube-apiserver's order; those of CEL selectors that do not compile among them. Slices themselves are in `device_slices`, which shares
+//! names and lists with this.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -36,7 +40,7 @@ pub(super) fn pool(name: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mu
     }
 }
 
-/// A list, of which nothing is judged where it is too long: whether it is judged.
+/// Refuses a list that is too long. Answers whether its items are to be judged: those of one too long are not.
 pub(super) fn fits(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Errors) -> bool {
     let fits = all.len() <= most;
     if !fits {
@@ -45,7 +49,7 @@ pub(super) fn fits(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Err
     fits
 }
 
-/// Tells what has the name of one before.
+/// Refuses each item whose field has the value of an item before it.
 pub(super) fn once(all: &[Value], field: &str, path: &Path<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, one) in all.iter().enumerate() {
@@ -69,7 +73,7 @@ fn names_of_a_device() -> Declarations {
     Declarations::new().with("device", Type::Object(Arc::new(device)))
 }
 
-/// None is judged where there are too many: each is compiled.
+/// The CEL selectors. Each is compiled, so none is judged where there are too many.
 fn selectors(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let all = list(of, "selectors");
     let path = path.child("selectors");
@@ -136,7 +140,7 @@ pub(crate) fn device_class(new: &Value, compiling: &Compiling, errors: &mut Erro
     }
 }
 
-/// Whether a resource of nodes is nobody's of Kubernetes' own.
+/// Whether a name is an extended resource's: one with a domain that is not Kubernetes' own.
 fn is_extended(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()

@@ -1,4 +1,7 @@
 //! Endpoints, endpoint slices, and events: what is said about others.
+//!
+//! In: an object of one of these kinds, on an update with what stands. Out: field errors in kube-apiserver's order. What did not change
+//! since it was stored is not judged again; events of both groups share the rules that hold of either.
 
 use std::collections::BTreeSet;
 
@@ -185,7 +188,7 @@ fn strict_change(new: &Value, old: &Value, errors: &mut Errors) {
         ("deprecatedFirstTimestamp", "firstTimestamp"),
         ("deprecatedLastTimestamp", "lastTimestamp"),
         ("deprecatedCount", "count"),
-        // Looked at twice there.
+        // kube-apiserver compares it twice.
         ("reason", "reason"),
         ("type", "type"),
         ("action", "action"),
@@ -207,7 +210,7 @@ fn strict_change(new: &Value, old: &Value, errors: &mut Errors) {
         };
         errors.push(FieldError::invalid(&at, shown, "field is immutable"));
     }
-    // Compared as bytes of another length: a time that was never set may be.
+    // A time that was never set cannot be set later either.
     if new["eventTime"] != old["eventTime"] {
         let (at, now) = (Path::field("eventTime"), new["eventTime"].clone());
         errors.push(FieldError::invalid(&at, now, "field is immutable"));

@@ -1,4 +1,7 @@
 //! Flow control: which requests wait in which queue.
+//!
+//! In: a FlowSchema or PriorityLevelConfiguration, or a part of it, as `data/facts.tsv` leads to it. Out: field errors in kube-apiserver's
+//! order; among them, where the spec of a mandatory object differs from its fixed one (`flow_control`).
 
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
@@ -6,7 +9,7 @@ use serde_json::Value;
 
 use super::{Errors, facts, invalid_each, is_empty, judge, list, names, text};
 
-/// What the server keeps as it is, by name.
+/// The fixed spec of the mandatory object of that name, if there is one.
 fn fixed(all: Vec<Value>, name: &Value) -> Option<Value> {
     all.into_iter().find(|one| one["metadata"]["name"] == *name).map(|one| one["spec"].clone())
 }
@@ -18,7 +21,7 @@ fn not_fixed(name: &Value, except: &str, errors: &mut Errors) {
     errors.push(FieldError::invalid(&Path::field("spec"), Shown::Raw("{\"Spec\":null}".to_owned()), detail));
 }
 
-/// What keeps the server itself served is not changed.
+/// The mandatory schemas keep their specs: without them a request might match none.
 pub(super) fn schema_is_fixed(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     let name = &new["metadata"]["name"];
     let wanted = fixed(crate::flow_control::mandatory_schemas(), name);
@@ -42,7 +45,7 @@ fn covers(new: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Before all others is what is never limited.
+/// The first place in the order of matching is for the schema `exempt` alone.
 pub(super) fn first_is_exempt(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     if new["spec"]["matchingPrecedence"] == 1 && new["metadata"]["name"] != "exempt" {
         let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
@@ -60,7 +63,7 @@ pub(super) fn distinguisher(method: &Value, _: Option<&Value>, path: &Path<'_>, 
     }
 }
 
-/// Some requests are meant.
+/// A rule is about some requests: it has rules for resources or for other addresses.
 pub(super) fn some_rule(rules: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if list(rules, "resourceRules").is_empty() && list(rules, "nonResourceRules").is_empty() {
         let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
@@ -186,12 +189,12 @@ pub(super) fn address_rule(rule: &Value, _: Option<&Value>, path: &Path<'_>, err
     }
 }
 
-/// Bits that hands of a deck need.
+/// The bits that it takes to choose a hand from a deck.
 fn entropy_bits(deck: i64, hand: i64) -> i64 {
     ((deck as f64).log2() * hand as f64).ceil() as i64
 }
 
-/// Hands are dealt from as many queues as there are, and can be told from each other.
+/// A hand has no more queues than there are, and choosing it takes no more bits than a hash gives.
 pub(super) fn hands(queuing: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     const BITS: i64 = 60;
     let number = |field: &str| queuing[field].as_i64().unwrap_or(0);
@@ -207,12 +210,12 @@ pub(super) fn hands(queuing: &Value, _: Option<&Value>, path: &Path<'_>, errors:
     errors.push(FieldError::invalid(&path.child("handSize"), hand, detail));
 }
 
-/// Levels that keep the server itself served are not changed.
+/// The mandatory levels keep their specs, except for how much the exempt one gets.
 pub(super) fn level_is_fixed(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     let name = &new["metadata"]["name"];
     let Some(mut wanted) = fixed(crate::flow_control::mandatory_levels(), name) else { return };
     if name == "exempt" {
-        // How much it gets may be told.
+        // How much it gets may be set.
         let mut given = new["spec"].clone();
         for spec in [&mut given, &mut wanted] {
             spec.as_object_mut().map(|spec| spec.remove("exempt"));
@@ -225,7 +228,7 @@ pub(super) fn level_is_fixed(new: &Value, _: Option<&Value>, _: &Path<'_>, error
     }
 }
 
-/// One level is exempt, and called so.
+/// The level named `exempt` has the type Exempt, and no other level has.
 pub(super) fn exempt_by_name(new: &Value, _: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
     let kind = text(&new["spec"], "type");
     if (new["metadata"]["name"] == "exempt") != (kind == "Exempt") {
@@ -234,7 +237,7 @@ pub(super) fn exempt_by_name(new: &Value, _: Option<&Value>, _: &Path<'_>, error
     }
 }
 
-/// What a level says is of its type.
+/// A level has the fields of its own type alone.
 pub(super) fn part_of_type(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (limited, at) = (&spec["limited"], path.child("limited"));
     match (text(spec, "type"), limited.is_object()) {

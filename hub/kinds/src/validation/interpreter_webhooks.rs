@@ -1,4 +1,7 @@
 //! Webhooks that interpret resources: whom they ask, in which versions, and of what.
+//!
+//! In: a ResourceInterpreterWebhookConfiguration. Out: field errors. Names, clients and versions are judged as those of admission webhooks;
+//! nothing is asked of what stood before.
 
 use std::collections::HashSet;
 

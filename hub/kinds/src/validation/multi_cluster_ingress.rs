@@ -1,4 +1,6 @@
 //! Ingresses over several clusters: what they say is what an Ingress says; where they are reached is told by whoever carries them out.
+//!
+//! In: the object, on an update with what stands. Out: field errors; on an update those of the status too.
 
 use karmada_schema::path::Path;
 use serde_json::Value;

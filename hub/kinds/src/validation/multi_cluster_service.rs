@@ -1,4 +1,6 @@
 //! Services over several clusters: their name, ports, clusters and types.
+//!
+//! In: the object, on an update with what stands. Out: field errors; the name is judged on a create alone.
 
 use std::collections::HashSet;
 

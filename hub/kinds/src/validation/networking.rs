@@ -1,4 +1,7 @@
 //! Ingresses and network policies.
+//!
+//! In: an Ingress, IngressClass or NetworkPolicy, or a part of one, on an update with what stands. Out: field errors in kube-apiserver's
+//! order. Ranges of addresses that a stored policy has already are taken as they are.
 
 use karmada_schema::FieldError;
 use karmada_schema::path::Path;
@@ -10,7 +13,7 @@ use super::{Errors, addresses, facts, invalid_each, judge, list, names, text};
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-/// Something answers.
+/// There is something that answers: a default backend or rules.
 pub(super) fn some_backend(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if list(spec, "rules").is_empty() && spec["defaultBackend"].is_null() {
         let detail = "either `defaultBackend` or `rules` must be specified";

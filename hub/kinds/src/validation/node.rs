@@ -1,4 +1,7 @@
 //! Nodes: taints, address ranges, amounts.
+//!
+//! In: a Node, on an update with what stands. Out: field errors; errors of taints are under `metadata.taints`, where kube-apiserver puts
+//! them. The same function judges a write of the status.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,7 @@
 //! Resource quotas and limit ranges.
+//!
+//! In: a ResourceQuota, its status, or a LimitRange. Out: field errors in kube-apiserver's order. Some show a whole list: the longer the
+//! list, the fewer of those are made, so that no answer grows beyond bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,7 @@
 //! Roles and their bindings.
+//!
+//! In: a rule, a subject, a selector or a role reference, as `data/facts.tsv` leads to it. Out: field errors. Whether the writer has the
+//! rights that it grants is not asked here.
 
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
@@ -9,7 +12,7 @@ use super::{Errors, facts, invalid_each, is_empty, judge, names, text};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// One of the selectors of roles that are put together.
+/// A selector of the roles of which a ClusterRole is put together.
 pub(super) fn role_selector(selector: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let before = errors.len();
     label_selector(selector, path, errors);
@@ -19,12 +22,12 @@ pub(super) fn role_selector(selector: &Value, _: Option<&Value>, path: &Path<'_>
     }
 }
 
-/// A rule that may be of addresses.
+/// A rule of a ClusterRole, which may be about addresses instead of resources.
 pub(super) fn rule(rule: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     whole_rule(rule, &[], path, errors);
 }
 
-/// A rule in a namespace, which has no addresses.
+/// A rule of a Role, which cannot be about addresses.
 pub(super) fn rule_in_namespace(rule: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     whole_rule(rule, &["namespaced rules cannot apply to non-resource URLs"], path, errors);
 }
@@ -54,7 +57,7 @@ pub(super) fn role_stays(role: &Value, old: Option<&Value>, path: &Path<'_>, err
     }
 }
 
-/// Who has a role everywhere: an account says where it is.
+/// A subject of a ClusterRoleBinding: a service account says its namespace.
 pub(super) fn subject(subject: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     subject_in_namespace(subject, old, path, errors);
     if text(subject, "kind") == "ServiceAccount" && text(subject, "namespace").is_empty() {
@@ -62,7 +65,7 @@ pub(super) fn subject(subject: &Value, old: Option<&Value>, path: &Path<'_>, err
     }
 }
 
-/// Who has a role in a namespace.
+/// A subject of a RoleBinding, whose service accounts may leave their namespace out.
 pub(super) fn subject_in_namespace(subject: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (name, group) = (text(subject, "name"), text(subject, "apiGroup"));
     if name.is_empty() {

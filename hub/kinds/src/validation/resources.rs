@@ -1,4 +1,7 @@
 //! Resource amounts of containers and claims.
+//!
+//! In: names of resources, amounts, a container's `resources`, and the claims of its Pod. Out: field errors. Amounts that are no quantities
+//! were refused when the object was decoded, and are passed over.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
@@ -165,7 +168,7 @@ pub(super) fn amounts(resources: &Value, check: Name, path: &Path<'_>, errors: &
     }
 }
 
-/// Pages come whole.
+/// Huge pages are asked for in multiples of one page.
 fn pages(name: &str, value: &Value, path: &Path<'_>, errors: &mut Errors) {
     let page = name.strip_prefix("hugepages-").and_then(|page| Quantity::read(page).ok());
     let (Some(page), Some(all)) = (page, Quantity::from_value(value)) else { return };

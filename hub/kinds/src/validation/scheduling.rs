@@ -1,4 +1,7 @@
 //! Where Pods may run: affinity, spread, tolerations.
+//!
+//! In: a part of a Pod's spec with its path. Out: field errors in kube-apiserver's order. Tolerations, choices of nodes and preemption are
+//! judged the same way in other kinds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -152,7 +155,7 @@ pub(super) fn spread(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &m
     }
 }
 
-/// How many domains there are at least counts where Pods wait for them.
+/// `minDomains` goes with `whenUnsatisfiable: DoNotSchedule` alone.
 pub(super) fn fewest_domains(one: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let action = text(one, "whenUnsatisfiable");
     if one["minDomains"].is_number() && action != "DoNotSchedule" {
@@ -190,7 +193,7 @@ pub(super) fn tolerations(all: &Value, _: Option<&Value>, path: &Path<'_>, error
                 errors.push(FieldError::invalid(&at.child("operator"), value, detail));
             }
             "Exists" => {}
-            // Known, and yet off.
+            // Operators of a feature that is off.
             "Lt" | "Gt" => {
                 let known = ["Equal", "Exists", "Lt", "Gt"];
                 errors.push(FieldError::not_supported(&at.child("operator"), operator, &known));

@@ -1,4 +1,7 @@
 //! Security contexts of Pods and their containers.
+//!
+//! In: a Pod's spec, or a container's context, with its path; for a Pod, what stands on an update. Out: field errors in kube-apiserver's
+//! order. How strict a namespace is (pod security) is not asked here.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -40,7 +43,7 @@ pub(super) fn pod(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &m
     }
     sysctls(spec, &at.child("sysctls"), errors);
     judge(facts::CORE_V1_POD_SECURITY_CONTEXT_POLICIES, context, None, &at, errors);
-    // Feature SELinuxMount is off: what it brings is known to those that came before it.
+    // Feature SELinuxMount is off: the value that it adds is taken only where the stored Pod has a policy already.
     let labels: &[&str] =
         match old.is_some_and(|old| old["securityContext"]["seLinuxChangePolicy"].is_string()) {
             true => &["MountOption", "Recursive"],
@@ -103,7 +106,7 @@ fn sysctls(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// A profile of the node's has a file, and no other has.
+/// A seccomp profile of the node's own names its file, and no other does.
 pub(super) fn seccomp_file(profile: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let kind = text(profile, "type");
     let at = path.child("localhostProfile");

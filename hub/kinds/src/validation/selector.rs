@@ -1,4 +1,7 @@
 //! Label selectors: what they may say, and what they match.
+//!
+//! In: a `LabelSelector` as JSON, labels. Out: field errors; whether it is well formed, says nothing at all, or matches the labels; how a
+//! refusal shows it.
 
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown, go_json};

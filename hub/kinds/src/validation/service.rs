@@ -1,4 +1,7 @@
 //! Services.
+//!
+//! In: a Service, on an update with what stands. Out: field errors in kube-apiserver's order. Cluster addresses are also judged by
+//! themselves, before any is given out; which are free is not known here.
 
 use std::collections::BTreeSet;
 
@@ -300,7 +303,8 @@ fn traffic(spec: &Value, ty: &str, path: &Path<'_>, errors: &mut Errors) {
     judge(facts::CORE_V1_SERVICE_SPEC_TRAFFIC, spec, None, path, errors);
 }
 
-/// Addresses and families stay, save to and from ExternalName and to and from no head.
+/// Cluster addresses stay, except to and from ExternalName; families stay, except for headless Services and where one becomes headless or
+/// stops to be.
 fn update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     if text(new, "type") != "ExternalName" && text(old, "type") != "ExternalName" {
         kept(new, old, path, errors);

@@ -1,4 +1,6 @@
 //! Storage kinds: classes, drivers, nodes' drivers, capacities, attachments.
+//!
+//! In: an object of one of these kinds, or a part of it, on an update with what stands. Out: field errors in kube-apiserver's order.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +42,7 @@ pub(super) fn parameters(value: &Value, _: Option<&Value>, path: &Path<'_>, erro
     }
 }
 
-/// Secrets hold the tokens that are asked for.
+/// `serviceAccountTokenInSecrets` is set only where tokens are asked for.
 pub(super) fn token_in_secrets(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if let Some(wanted) = spec["serviceAccountTokenInSecrets"].as_bool()
         && list(spec, "tokenRequests").is_empty()
@@ -100,7 +102,7 @@ pub(crate) fn csi_node(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-/// What is not attached any more is attached anew.
+/// The spec of an attachment never changes.
 pub(super) fn attachment_stays(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     if old.is_some_and(|old| old != spec) {
         let shown = Shown::Raw(go_struct(spec).to_string());

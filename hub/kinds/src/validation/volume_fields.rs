@@ -1,4 +1,7 @@
 //! Fields that volumes of Pods and PersistentVolumes share.
+//!
+//! In: one field, or the source that it stands in, with its path. Out: field errors; whether a name is one of iSCSI. Whether a path or name
+//! exists on a node is not known here.
 
 use std::sync::LazyLock;
 

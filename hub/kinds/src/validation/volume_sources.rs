@@ -1,4 +1,7 @@
 //! PersistentVolumes: what they are made of, and what of them may not change.
+//!
+//! In: a PersistentVolume, the spec of one within an attachment, or one source of it; on an update what stands. Out: field errors in
+//! kube-apiserver's order. Sources that Pods have as well are judged here for both.
 
 use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
@@ -113,7 +116,7 @@ fn sources(spec: &Value, name: &str, held: VolumeSpecPlace, path: &Path<'_>, err
     let mut found = 0;
     for field in SOURCES.into_iter().filter(|field| spec[*field].is_object()) {
         if found > 0 && field != "flexVolume" {
-            // So kube-apiserver names it here, and nowhere else.
+            // kube-apiserver spells it so in this one message.
             let told = if field == "cephfs" && held == VolumeSpecPlace::Stored { "cephFS" } else { field };
             errors.push(FieldError::forbidden(&path.child(told), "may not specify more than 1 volume type"));
             continue;
@@ -303,7 +306,7 @@ pub(super) fn fibre(source: &Value, _: Option<&Value>, path: &Path<'_>, errors: 
     }
 }
 
-/// Options whose names are nobody else's.
+/// Options, whose names are not among those that Kubernetes reserves.
 pub(super) fn flex_options(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     for (key, _) in all.as_object().into_iter().flatten() {
         let domain = key.split_once('/').map_or(key.as_str(), |(domain, _)| domain);
@@ -372,7 +375,7 @@ pub(super) fn claim_resource(name: &str, path: &Path<'_>, errors: &mut Errors) {
     invalid_each(errors, path, name, problems);
 }
 
-/// `accessModes`: known ones, and one Pod alone or others.
+/// `accessModes`: known ones; `ReadWriteOncePod` goes with no other.
 pub(super) fn access_modes(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("accessModes");
     let modes = list(spec, "accessModes");

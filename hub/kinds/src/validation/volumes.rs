@@ -1,4 +1,7 @@
 //! What the volumes of a Pod are made of.
+//!
+//! In: a volume of a Pod or of a template, or the Pod's settings of names (`dnsConfig`, `hostAliases`), with its path. Out: field errors in
+//! kube-apiserver's order, with the field names that its messages use.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +80,7 @@ pub(super) fn source(volume: &Value, pod: &str, path: &Path<'_>, errors: &mut Er
     }
 }
 
-/// With a name of its own for the initiator, the volume's and the portal's make one.
+/// Where the initiator has a name of its own, the volume's name and the portal together are at most 64 characters long.
 fn portal(volume: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (name, source) = (text(volume, "name"), &volume["iscsi"]);
     if source["initiatorName"].is_string() && name.len() + 1 + text(source, "targetPortal").len() > 64 {

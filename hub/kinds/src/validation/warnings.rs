@@ -1,4 +1,7 @@
 //! What is taken of built-in kinds, but warned of, in kube-apiserver's words.
+//!
+//! In: an object, on a change also what stands. Out: sentences for the answer's `Warning` headers, added to a list; nothing is refused
+//! here. A Pod's template is looked at only where it is new or changed.
 
 mod paths;
 mod ports;

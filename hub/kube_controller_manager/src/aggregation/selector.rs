@@ -1,4 +1,7 @@
 //! Label selectors (`matchLabels`, `matchExpressions`) as JSON, matched against labels. Pure.
+//!
+//! In: a selector as it stands in an object, and an object's labels. Out: whether it matches. What is wrong with a selector is refused
+//! where it is written, and not here.
 
 use std::collections::BTreeMap;
 

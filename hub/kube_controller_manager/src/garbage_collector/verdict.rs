@@ -1,4 +1,7 @@
 //! What becomes of an object, by the state of its owners. Pure.
+//!
+//! In: how each owner stands, the object's finalizers, and whether it has dependants. Out: a [`Verdict`]. Where it cannot be told whether
+//! an owner is there, nothing is deleted.
 
 use super::{OwnerReference, propagation_of};
 use karmada_controller_runtime::port::{DeletionPropagation, Resource};

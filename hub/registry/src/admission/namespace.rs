@@ -1,5 +1,8 @@
 //! Namespace life cycle: nothing is created in a namespace that is not there or on its way out, and the namespaces that
 //! everything stands on cannot be deleted (kube-apiserver's NamespaceLifecycle).
+//!
+//! In: a write on its way, and the namespaces in the cache. Out: nothing, or a `Status`: 404 where the namespace is not there, 403 where it
+//! is being deleted or must stay. Changes nothing.
 
 use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
@@ -10,7 +13,7 @@ use super::Admission;
 use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
 
-/// Namespaces that outlive every request.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The gate.
@@ -48,7 +51,7 @@ fn may_create(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Resu
     if &*definition.group == "authorization.k8s.io" {
         return Ok(());
     }
-    // What is in no namespace is refused as that.
+    // A namespaced object without a namespace is refused elsewhere, for that reason.
     if request.key.namespace.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,8 @@
-//! What kube-apiserver's own plugins lay into new Pods: a priority, patience with nodes that are not ready, what their runtime
-//! costs (`Priority`, `DefaultTolerationSeconds`, `RuntimeClass`); that one PriorityClass at most is the default; and which claims
-//! may grow.
+//! What kube-apiserver's own plugins lay into new Pods: a priority, tolerations of nodes that are not ready, the overhead of their runtime
+//! (`Priority`, `DefaultTolerationSeconds`, `RuntimeClass`); that one PriorityClass at most is the default; and which claims may grow.
+//!
+//! In: a write on its way; PriorityClasses, RuntimeClasses, StorageClasses and namespaces in the cache. Out: the object with what was laid
+//! in, or a `Status`; the last look, after all other rules, changes nothing.
 
 use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
@@ -60,7 +62,7 @@ fn system_class(name: &str) -> Option<Value> {
     Some(json!({"value": value, "preemptionPolicy": "PreemptLowerPriority"}))
 }
 
-/// The same, as they stand among the others.
+/// The same as objects, to be stored among the others.
 pub fn system_classes() -> Vec<Value> {
     let words = [
         (
@@ -203,7 +205,7 @@ fn runtime(context: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Res
 const NO_OVERHEAD: &str =
     "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
 
-/// The nodes of a runtime, and patience with them.
+/// Where a runtime is: the nodes that have it, and tolerations of them.
 fn place(scheduling: &Value, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
     for (key, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
         let given = &request.object["spec"]["nodeSelector"][key.as_str()];
@@ -229,7 +231,7 @@ fn place(scheduling: &Value, request: &mut AdmissionRequest<'_>) -> Result<(), S
     Ok(())
 }
 
-/// What is asked after an object's own rules: what a Pod's runtime costs, who may look into devices, which claims may grow.
+/// What is asked after an object's own rules: where a Pod's overhead comes from, where devices may be administered, which claims may grow.
 pub(crate) fn last_look(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     if request.operation == Operation::Delete || !request.subresource.is_empty() {
         return Ok(());
@@ -244,7 +246,7 @@ pub(crate) fn last_look(context: &RegistryContext, request: &AdmissionRequest<'_
     }
 }
 
-/// Nobody makes up what a runtime costs.
+/// A Pod has an overhead only where its RuntimeClass defines one.
 fn known_overhead(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     let spec = &request.object["spec"];
     let sent_empty = request.sent_empty.is_some_and(|empties| empties.has("/spec/overhead"));
@@ -260,7 +262,7 @@ fn known_overhead(context: &RegistryContext, request: &AdmissionRequest<'_>) -> 
     Err(refused(request, NO_OVERHEAD))
 }
 
-/// Whoever looks into devices that others use does so in a namespace that is marked for it.
+/// Administrative access to devices is asked for only in a namespace that is labelled for it.
 fn may_administer(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
     const LABEL: &str = "resource.kubernetes.io/admin-access";
     let path = if request.definition.row.known == BuiltinKind::ResourceClaim { "spec" } else { "spec.spec" };
@@ -282,7 +284,7 @@ fn may_administer(context: &RegistryContext, request: &AdmissionRequest<'_>) -> 
         message: format!(
             "Forbidden: admin access to devices requires the `{LABEL}: true` label on the containing namespace"
         ),
-        // The same for a template.
+        // A claim template has the same path here: `spec.spec` is told as `spec`.
         field: format!("spec.devices.requests[{index}].adminAccess"),
     };
     let definition = request.definition;

@@ -1,4 +1,7 @@
 //! What is configured by objects, asked in its order: mutating webhooks, policies, validating webhooks.
+//!
+//! In: a write on its way, and the webhooks and policies as they are now. Out: the object as the mutating webhooks leave it, with warnings
+//! and notes for the audit log; or the first refusal in their order. Webhooks are called over the network; policies compute on the thread.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,6 +2,9 @@
 //!
 //! A list at a recent revision is the present with the events since then undone, so that the pages of a chunked list agree
 //! with each other without any snapshot being kept.
+//!
+//! In: objects at the first load, then writes with rising revisions. Out: single objects, lists as they are or were at a revision, and
+//! subscriptions; [`Expired`] where events that it takes are no longer kept. Reads wait for the lock alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -2,6 +2,9 @@
 //!
 //! Level-triggered: whatever woke it, it looks at every definition, serves what should be served, writes the statuses that
 //! should be written and takes the next step of every removal. A restart begins with the same look.
+//!
+//! In: the stored definitions, from the cache. Out: the catalogue that the registry serves and the one that discovery tells of; written
+//! statuses, deleted instances, finalizers taken away. An error of one definition is answered after all others had their turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! What changed between two objects, as sets of paths.
+//!
+//! In: a place in the schema and two values of it. Out: the paths that were added, changed and removed, for a list with keys by its
+//! elements' keys. Elements that cannot be told apart are passed over.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
 //! Conflicts: fields that an apply would change and someone else owns.
+//!
+//! In: the managers of the live object, the writer, and the paths that its apply would take. Out: a [`Conflict`] for each path that
+//! somebody else owns, without those that client-side apply left behind; and [`ApplyError`], which has the answer's message.
 
 use std::collections::BTreeMap;
 use std::fmt;

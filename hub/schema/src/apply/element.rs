@@ -1,4 +1,7 @@
 //! One step of a field path, as fieldsV1 writes it.
+//!
+//! In: a field's name, a list element's keys or value, or a key of fieldsV1. Out: an [`Element`], which can be ordered and compared, and
+//! written as fieldsV1 and messages have it. Pure.
 
 use std::fmt;
 

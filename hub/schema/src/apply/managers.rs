@@ -1,4 +1,8 @@
 //! `metadata.managedFields`: who owns what, read, changed and written.
+//!
+//! In: an object, and what a writer owns now. Out: the owners as a map from manager to paths, and the object with that written back; an
+//! error where a stored entry is malformed. Managers that own nothing any more are dropped, and of more than ten updaters the oldest become
+//! one.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
 //! Merging a configuration into an object: its leaves win, keyed lists merge by key, everything else stays.
+//!
+//! In: a place in the schema, the live value and the applied one. Out: a new value, or which applied element is there twice. Who owns what
+//! is not asked here.
 
 use std::collections::{BTreeMap, BTreeSet};
 

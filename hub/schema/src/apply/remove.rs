@@ -1,4 +1,6 @@
 //! Taking paths out of an object, and the rule for what an apply takes out.
+//!
+//! In: a place in the schema, a value, and the paths to take out. Out: a new value; objects and lists that lose everything are gone too.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,7 @@
 //! A set of field paths: a tree of members and children, and fieldsV1 as its JSON form.
+//!
+//! In: paths, or fieldsV1 of any manager. Out: union, intersection and differences of sets, paths in order, fieldsV1. Pure; knows no
+//! schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 

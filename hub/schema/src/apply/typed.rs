@@ -1,4 +1,7 @@
 //! Objects seen through a schema: what is a leaf, what tells list elements apart, which paths an object sets.
+//!
+//! In: a schema (or none) and JSON. Out: how a value merges, what tells an element of its list apart, the set of paths that it sets; or, in
+//! kube-apiserver's words, why it does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 

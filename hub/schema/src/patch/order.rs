@@ -1,4 +1,7 @@
 //! The order of a merged list: what the patch names in the patch's order, what only the server has where it was.
+//!
+//! In: the merged list, the patch's own, the order that it asks for and the server's. Out: the merged elements in that order; none is added
+//! or dropped. Pure.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,8 @@
 //! Strategic merge patch: merging by the schema's merge keys, with the directives `$patch`, `$retainKeys`,
 //! `$setElementOrder/FIELD` and `$deleteFromPrimitiveList/FIELD`.
+//!
+//! In: a schema, the live object, the patch. Out: a new object, or a [`PatchError`] with kube-apiserver's status. Where the schema says
+//! nothing, lists are replaced and objects merged.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,7 @@
 //! Reading a label selector, token by token, with the words of `k8s.io/apimachinery/pkg/labels`.
+//!
+//! In: the selector's text. Out: its requirements in the order of the text, or kube-apiserver's whole sentence on what cannot be read. Keys
+//! and values are checked here too. Pure.
 
 use super::Requirement;
 use crate::names::{label_key_problems, label_value_problems};

@@ -4,6 +4,9 @@
 //! that writes, which costs no wait for the disk of its own, and the rest while nothing else is to be done. So nobody waits for a
 //! long removal. A row is superfluous when the write that replaced it is at or below C; a removal's own row when it is. (A kept
 //! event above C finds the value it replaced, because that row was replaced above C.)
+//!
+//! In: a connection within a transaction, and where the store stands. Out: the revision up to which rows are removed now. Blocks; called on
+//! the writer's thread.
 
 use rusqlite::Connection;
 

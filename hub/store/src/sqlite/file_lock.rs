@@ -1,4 +1,7 @@
 //! One process at a time: a lock on a file beside the store's.
+//!
+//! In: the store's path. Out: the lock, held until it is dropped, or at once an error where another process has it. The file beside the
+//! store stays there.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;

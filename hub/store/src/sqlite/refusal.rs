@@ -1,4 +1,7 @@
 //! Why a file is not opened, in words that say what to do.
+//!
+//! In: what was acknowledged and what is there, or SQLite's error. Out: a [`Refusal`], which tells damage from a file that is not ours and
+//! from one that cannot be read.
 
 use std::path::Path;
 

@@ -9,6 +9,9 @@
 //!
 //! Every row has a checksum over all of it, `sum`. In layout 1 `live` had every write; 1 and 2 had no checksums, which are made
 //! when such a file is opened.
+//!
+//! In: an open or empty file. Out: connections set up for what they do, the tables made, [`Meta`] read and written; damage where a number
+//! does not fit its checksum. Blocks.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! The store's own threads: SQLite blocks.
+//! The store's own threads: calls of SQLite block, so none is made on a thread of the runtime.
+//!
+//! In: a name and what to run. Out: nothing, or that the thread cannot be started; nobody waits for its end here.
 
 use crate::StoreError;
 

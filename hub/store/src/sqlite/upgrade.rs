@@ -1,4 +1,7 @@
 //! Files of older layouts become ones of this: each row gets its checksum, at once or not at all.
+//!
+//! In: a connection to a file of layout 1 or 2. Out: the same file in the present layout, with the file beside it that says what is
+//! acknowledged; or a [`Refusal`]. Reads and writes every row once, and blocks for as long.
 
 use rusqlite::{Connection, OptionalExtension};
 

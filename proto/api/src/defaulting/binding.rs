@@ -1,4 +1,6 @@
 //! ResourceBinding and ClusterResourceBinding, completed.
+//!
+//! In: the JSON of a binding, and what draws uids. Out: the same JSON with its id, where it had none.
 
 use serde_json::Value;
 

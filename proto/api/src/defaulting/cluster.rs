@@ -1,4 +1,7 @@
 //! Cluster, completed: taints get their time, the old zone field its successor, nodes their grades.
+//!
+//! In: the JSON that is written, the stored one on update, the time. Out: the same JSON completed, with status and generation as a write of
+//! the spec leaves them. Pure.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

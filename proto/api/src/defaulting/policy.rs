@@ -1,4 +1,7 @@
 //! PropagationPolicy, ClusterPropagationPolicy and OverridePolicy, completed.
+//!
+//! In: the JSON that is written, whether it is created, what draws uids. Out: the same JSON completed; ids and finalizers come on creation
+//! alone. Pure but for the uids.
 
 use serde_json::Value;
 

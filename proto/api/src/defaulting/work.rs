@@ -1,4 +1,7 @@
 //! Work, completed: its id, and manifests fit to travel.
+//!
+//! In: the JSON of a Work, and what draws uids. Out: the same JSON, its manifests without what a cluster fills in itself and marked with
+//! the Work's id.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
 //! Which ResourceBindings may be stored.
+//!
+//! In: the JSON of a binding of either kind. Out: what is wrong with it, nothing where it is good. Pure.
 
 use std::collections::BTreeSet;
 

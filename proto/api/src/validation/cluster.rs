@@ -1,4 +1,7 @@
 //! Which Clusters may be stored.
+//!
+//! In: the JSON of a Cluster, or its name, taints or grades alone. Out: what is wrong, all of it at once and each with the path of its
+//! field. Pure.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,7 @@
 //! Which FederatedResourceQuotas may be stored.
+//!
+//! In: the JSON of a quota. Out: what is wrong with it: names, amounts, and clusters that are given more together than there is overall.
+//! Pure.
 
 use serde_json::Value;
 

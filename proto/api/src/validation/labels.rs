@@ -1,4 +1,6 @@
 //! Which labels and label selectors may be stored.
+//!
+//! In: a key, a value or a selector, and the path of its field. Out: what is wrong with it, in Kubernetes' words. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 

@@ -1,4 +1,6 @@
 //! Which LinkPolicies may be stored.
+//!
+//! In: the JSON of a policy. Out: what is wrong with its selector and with the duration of `deletes`. Pure.
 
 use karmada_field::FieldError;
 use serde_json::Value;

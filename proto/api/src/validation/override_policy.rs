@@ -1,4 +1,7 @@
 //! Which OverridePolicies and ClusterOverridePolicies may be stored.
+//!
+//! In: the JSON of a policy of either kind. Out: what is wrong with its selectors, clusters and changes. Whether a change fits an object is
+//! not known here. Pure.
 
 use serde_json::Value;
 

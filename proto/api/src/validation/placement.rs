@@ -1,4 +1,7 @@
 //! Which placements may be stored.
+//!
+//! In: a placement, or a set of clusters, and the path of its field. Out: what is wrong with it. Whether such clusters exist is not asked.
+//! Pure.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,6 @@
 //! Which PropagationPolicies and ClusterPropagationPolicies may be stored.
+//!
+//! In: the JSON of a policy of either kind, and the stored one on update. Out: what is wrong with it, and what of it may not change. Pure.
 
 use jiff::SignedDuration;
 use serde_json::Value;

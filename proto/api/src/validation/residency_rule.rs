@@ -1,4 +1,7 @@
-//! Which ResidencyRules may be stored. A rule that covers nothing by a slip would let everything through, so whatever would make one is refused.
+//! Which ResidencyRules may be stored. A rule that covers nothing by mistake would let everything through, so whatever would make one is
+//! refused.
+//!
+//! In: the JSON of a rule. Out: what is wrong with it. Pure.
 
 use karmada_field::{FieldError, names};
 use serde_json::Value;

@@ -1,4 +1,6 @@
 //! Which ClusterTaintPolicies may be stored.
+//!
+//! In: the JSON of a policy, and whether the hub allows taints of effect NoExecute. Out: what is wrong with its taints. Pure.
 
 use serde_json::Value;
 

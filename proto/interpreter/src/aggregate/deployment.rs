@@ -1,5 +1,7 @@
 //! Deployment: numbers are summed, and the conditions Available and Progressing are told, so that `kubectl wait`,
 //! `rollout status`, Helm and Flux finish on the hub as they do in a cluster.
+//!
+//! In: the template, what each cluster reports, the time. Out: the template's status, written into it.
 
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;

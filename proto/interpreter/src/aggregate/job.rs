@@ -1,5 +1,7 @@
-//! Job and CronJob: counts are summed, times are the first start and the last end, and a Job is over when it is over
-//! in every cluster.
+//! Job and CronJob: counts are summed, times are the first start and the last end. A Job is complete once it is in every cluster, and
+//! failed as soon as it is in one.
+//!
+//! In: the template, what each cluster reports, the time. Out: the template's status, written into it.
 
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;

@@ -1,4 +1,7 @@
 //! Service and Ingress: the addresses of all clusters, each once.
+//!
+//! In: the template, and what each cluster reports. Out: `status.loadBalancer` of the template, in an order that does not depend on that of
+//! the clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,6 @@
 //! Pod, PersistentVolumeClaim, PersistentVolume: the worst phase of all clusters stands for the whole.
+//!
+//! In: the template, and what each cluster reports. Out: the template's status, in the place of the one before.
 
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;

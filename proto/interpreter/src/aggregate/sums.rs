@@ -1,4 +1,7 @@
 //! PodDisruptionBudget and HorizontalPodAutoscaler: plain sums.
+//!
+//! In: the template, and what each cluster reports. Out: the template's status, in the place of the one before; a count that is no whole
+//! number is an error.
 
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;

@@ -1,4 +1,6 @@
 //! ReplicaSet, StatefulSet, DaemonSet: numbers are summed, and the generation follows the slowest cluster.
+//!
+//! In: the template, and what each cluster reports. Out: the template's status; it is left alone where it says the same numbers already.
 
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;

@@ -1,4 +1,6 @@
 //! What the member decides of other people's kinds: whether an object is suspended.
+//!
+//! In: the object that is to be applied, and the one that the member has. Out: the first, with the member's value in a field. Pure.
 
 use karmada_api::object;
 use serde_json::Value;

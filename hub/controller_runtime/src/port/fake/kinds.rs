@@ -1,4 +1,6 @@
 //! The built-in and Karmada kinds that controllers touch, as the port over memory serves them.
+//!
+//! A table alone; a test that needs another kind has it served by [`super::FakeApi::serve`].
 
 /// The kinds of [`super::FakeApi::default`]: apiVersion, kind, plural, whether namespaced.
 pub(super) const KINDS: &[(&str, &str, &str, bool)] = &[

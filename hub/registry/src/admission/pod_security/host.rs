@@ -1,4 +1,7 @@
 //! Checks of Pod security about the node: its namespaces, its ports, and where its kubelet is sent.
+//!
+//! In: a [`Pod`] with the version of the rules that it is judged by. Out: for each check a [`Violation`] with kube-apiserver's words, or
+//! `None`. Pure; which level asks for which check stands in `pod_security`.
 
 use std::collections::BTreeSet;
 

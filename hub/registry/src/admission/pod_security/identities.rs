@@ -1,4 +1,7 @@
 //! Checks of Pod security about who a container runs as.
+//!
+//! In: a [`Pod`] with the version of the rules that it is judged by. Out: for each check a [`Violation`] with kube-apiserver's words, or
+//! `None`. Pure; Pods with users of their own are excused.
 
 use serde_json::Value;
 
@@ -22,7 +25,7 @@ pub(super) fn not_root(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation { reason: REASON, detail })
 }
 
-/// Root's number is asked for by nobody.
+/// Nobody asks to run as the user with the number 0.
 pub(super) fn user(pod: &Pod<'_>) -> Option<Violation> {
     if pod.has_own_users() {
         return None;

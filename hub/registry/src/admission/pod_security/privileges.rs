@@ -1,4 +1,7 @@
 //! Checks of Pod security about what a container may do to the kernel: capabilities, privilege, host processes.
+//!
+//! In: a [`Pod`] with the version of the rules that it is judged by. Out: for each check a [`Violation`] with kube-apiserver's words, or
+//! `None`. Pure; Pods for Windows are excused from some.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +56,7 @@ pub(super) fn all_capabilities(pod: &Pod<'_>) -> Option<Violation> {
     (!all.is_empty()).then(|| Violation { reason: "unrestricted capabilities", detail: all.join("; ") })
 }
 
-/// No container is as good as the node.
+/// No container is privileged: such a one can do whatever the node can.
 pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
     let who = pod.which(|container| container["securityContext"]["privileged"] == true);
     let detail = format!("{} must not set securityContext.privileged=true", containers(&who)?);

@@ -1,4 +1,7 @@
 //! Checks of Pod security about what confines a container: AppArmor, SELinux, seccomp, sysctls, the mask over /proc.
+//!
+//! In: a [`Pod`] with the version of the rules that it is judged by. Out: for each check a [`Violation`] with kube-apiserver's words, or
+//! `None`. Pure; annotations about seccomp count only by the rules of versions before 1.19.
 
 use std::collections::BTreeSet;
 
@@ -44,12 +47,12 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
     })
 }
 
-/// What masks /proc stays over it, or covers no user of the node.
+/// /proc stays masked, except in Pods with users of their own.
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     if pod.has_own_users() { None } else { proc_mount_is_masked(pod) }
 }
 
-/// What masks /proc stays over it.
+/// /proc stays masked.
 pub(super) fn proc_mount_is_masked(pod: &Pod<'_>) -> Option<Violation> {
     fn odd(container: &Value) -> Option<&str> {
         container["securityContext"]["procMount"].as_str().filter(|mount| *mount != "Default")

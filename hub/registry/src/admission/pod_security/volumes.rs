@@ -1,4 +1,7 @@
 //! Checks of Pod security about volumes.
+//!
+//! In: a [`Pod`] with the version of the rules that it is judged by. Out: for each check a [`Violation`] with kube-apiserver's words, or
+//! `None`. Pure; whether a claimed volume is one of the node's is not known here.
 
 use std::collections::BTreeSet;
 
