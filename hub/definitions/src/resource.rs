@@ -250,7 +250,7 @@ impl Catalogue {
             catalogue.insert(definition);
         }
         for (_, versions) in &mut catalogue.groups {
-            versions.sort_by_key(|(version, _)| std::cmp::Reverse(preference(version)));
+            versions.sort_by(|(one, _), (other, _)| preference(other).cmp(&preference(one)));
         }
         catalogue
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use karmada_field::quote;
 use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -18,7 +19,7 @@ pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     scan(json, &mut |path, again| {
         if again && found.len() < REPORT_LIMIT {
-            let message = format!("duplicate field {path:?}");
+            let message = format!("duplicate field {}", quote(path));
             if !found.contains(&message) {
                 found.push(message);
             }
@@ -33,8 +34,8 @@ pub fn in_order(json: &[u8], mut problems: Vec<String>) -> Vec<String> {
     let mut at = 0;
     scan(json, &mut |path, again| {
         at += 1;
-        let met =
-            [Some(format!("unknown field {path:?}")), again.then(|| format!("duplicate field {path:?}"))];
+        let path = quote(path);
+        let met = [Some(format!("unknown field {path}")), again.then(|| format!("duplicate field {path}"))];
         for message in met.into_iter().flatten() {
             if let Some(found) = problems.iter().position(|problem| *problem == message) {
                 places[found] = places[found].min(at);

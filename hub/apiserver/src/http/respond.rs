@@ -157,11 +157,14 @@ fn come_back(response: &mut Response<Body>, status: &Status) {
 }
 
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|v| v.to_str().ok())
-        .any(|v| v.split(',').any(|e| e.trim().split(';').next() == Some("gzip")))
+    let is_gzip = |coding: &str| {
+        let mut parts = coding.split(';').map(str::trim);
+        // A weight of nothing refuses it (RFC 9110, section 12.5.3).
+        let is_refused = |part: &str| part.strip_prefix("q=").is_some_and(|weight| weight.parse() == Ok(0.0));
+        parts.next() == Some("gzip") && !parts.any(is_refused)
+    };
+    let accepted = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(is_gzip)
 }
 
 /// Whether a body is worth compressing. Watches have no known size and are not.
@@ -176,7 +179,8 @@ pub(super) fn compress(response: Response<Body>) -> Response<Body> {
         Gzipped { inner, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }.boxed_unsync()
     });
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    // Beside what else it varies with.
+    response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response
 }
 

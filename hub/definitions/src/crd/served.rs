@@ -123,6 +123,8 @@ fn warning(spec: &Value, version: &Value) -> Option<String> {
     let newer = spec["versions"].as_array().into_iter().flatten();
     let newer = newer.filter(|one| one["served"] == true && one["deprecated"] != true);
     let newer = newer.map(|one| text(&one["name"])).filter(|name| preference(name) > preference(&own));
-    let instead = newer.max_by_key(|name| preference(name)).map(|name| format!("; use {}", named(&name)));
+    let instead = newer
+        .max_by(|one, other| preference(one).cmp(&preference(other)))
+        .map(|name| format!("; use {}", named(&name)));
     Some(format!("{} is deprecated{}", named(&own), instead.unwrap_or_default()))
 }

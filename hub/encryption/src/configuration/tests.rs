@@ -150,6 +150,7 @@ fn a_key_management_service_is_named_reached_and_of_version_two() {
     };
     assert_eq!(plugin(good).timeout, Duration::from_secs(3));
     assert_eq!(plugin(&format!("{good}, timeout: 1.5s")).timeout, Duration::from_millis(1500));
+    assert_eq!(plugin(&format!("{good}, timeout: 1m30s")).timeout, Duration::from_secs(90));
     assert!(refused(&format!("{good}, timeout: 0s")).contains("timeout should be a positive value"));
     assert!(refused(&format!("{good}, cachesize: 9")).contains("cachesize is not supported in v2"));
     assert!(refused("name: a, endpoint: \"unix:///a\"").contains("KMSv1 is deprecated"));

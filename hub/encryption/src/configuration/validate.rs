@@ -225,14 +225,6 @@ fn plugin(entry: &KmsEntry, path: &str, others: &BTreeSet<String>, problems: &mu
 /// How long a plugin may take: `3s` unless the file says otherwise.
 pub(super) fn timeout(entry: &KmsEntry) -> Option<Duration> {
     let Some(text) = &entry.timeout else { return Some(Duration::from_secs(3)) };
-    let number = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (value, unit) = (text[..number].parse::<f64>().ok()?, &text[number..]);
-    let seconds = match unit {
-        "ms" => value / 1000.0,
-        "s" => value,
-        "m" => value * 60.0,
-        "h" => value * 3600.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(seconds).ok().filter(|timeout| !timeout.is_zero())
+    let span: jiff::SignedDuration = text.parse().ok()?;
+    Duration::try_from(span).ok().filter(|timeout| !timeout.is_zero())
 }
