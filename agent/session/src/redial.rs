@@ -7,6 +7,10 @@
 //! and one that breaks at once makes up for none. The count is persisted by the caller: an agent that is restarted in a
 //! loop must not hammer the hub. Why by degrees: if a minute of session forgave everything and less forgave nothing, a second
 //! outage within that minute would find the waits of the first, up to five minutes. What the hub asked for wins.
+//!
+//! On a bad line no session stands for long, and what there is to say gets through all the same, a little in each. So the wait after a session
+//! that brought something for the ledger is short, however soon it broke: there is an end of that. It is short as well after a few others that
+//! the hub welcomed, which may have taken something to it; only a few, as each costs some kilobytes on a line that may be paid for by them.
 
 use std::time::Duration;
 
@@ -18,6 +22,12 @@ const CAP: Duration = Duration::from_secs(300);
 const EARNED: Duration = Duration::from_secs(3);
 /// The first attempt that waits up to [`CAP`]; more are not counted.
 const MOST: u32 = 9;
+/// After a session that was of use, no more attempts than these are counted: the wait is four seconds at most.
+const AFTER_USE: u32 = 2;
+/// So many sessions that only began may count as having been of use;
+const BEGINNINGS: u32 = 20;
+/// and one more after each of these.
+const ANOTHER: Duration = Duration::from_secs(600);
 
 /// What the end of a session said about the next dial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +47,17 @@ pub struct Schedule {
     attempt: u32,
     draws: u64,
     up_since: Option<Duration>,
+    /// The session brought something.
+    has_brought: bool,
+    /// How many sessions that only began may still count as having been of use, and since when one more is due.
+    beginnings: (u32, Duration),
 }
 
 impl Schedule {
     /// Continues with the persisted count of attempts.
     pub fn new(seed: u64, attempt: u32) -> Self {
-        Self { seed, attempt: attempt.min(MOST), draws: 0, up_since: None }
+        let beginnings = (BEGINNINGS, Duration::ZERO);
+        Self { seed, attempt: attempt.min(MOST), draws: 0, up_since: None, has_brought: false, beginnings }
     }
 
     /// Attempts that no session has taken back; to be persisted.
@@ -53,6 +68,23 @@ impl Schedule {
     /// A session began.
     pub fn up(&mut self, now: Duration) {
         self.up_since = Some(now);
+        self.has_brought = false;
+    }
+
+    /// The session brought something that is kept now.
+    pub fn brought(&mut self) {
+        self.has_brought = true;
+    }
+
+    /// Whether a session that only began may count as one of use.
+    fn takes_beginning(&mut self, now: Duration) -> bool {
+        let (left, since) = self.beginnings;
+        let more =
+            (now.saturating_sub(since).as_secs() / ANOTHER.as_secs()).min(u64::from(BEGINNINGS)) as u32;
+        let left = (left + more).min(BEGINNINGS);
+        let since = if left == BEGINNINGS { now } else { since + ANOTHER * more };
+        self.beginnings = (left.saturating_sub(1), since);
+        left > 0
     }
 
     /// A session ended, or a dial failed: how long to wait.
@@ -60,6 +92,9 @@ impl Schedule {
         if let Some(since) = self.up_since.take() {
             let earned = now.saturating_sub(since).as_secs() / EARNED.as_secs();
             self.attempt = self.attempt.saturating_sub(earned.min(u64::from(MOST)) as u32);
+            if self.attempt > AFTER_USE && (self.has_brought || self.takes_beginning(now)) {
+                self.attempt = AFTER_USE;
+            }
         }
         self.draws += 1;
         let fraction = fraction(self.seed, self.draws);
@@ -115,7 +150,7 @@ mod tests {
     #[test]
     fn a_session_takes_back_what_it_stood_for() {
         for (stood, left) in [(0, 9), (2, 9), (3, 8), (12, 5), (26, 1), (27, 0), (600, 0)] {
-            let mut schedule = Schedule::new(1, 30);
+            let mut schedule = Schedule { beginnings: (0, Duration::ZERO), ..Schedule::new(1, 30) };
             schedule.up(Duration::from_secs(10));
             schedule.down(Advice::Now, Duration::from_secs(10 + stood));
             assert_eq!(schedule.attempt(), left, "after {stood} s");
@@ -137,6 +172,47 @@ mod tests {
             let waits: Duration = (0..3).map(|_| schedule.down(LOST, now)).sum();
             assert!(waits <= Duration::from_secs(1 + 2 + 4), "{waits:?} for three attempts");
         }
+    }
+
+    /// A line on which each session breaks at once, as soon as the hub has welcomed it.
+    #[test]
+    fn sessions_that_bring_something_are_followed_soon_and_others_only_a_few_times() {
+        let broken = |sessions: u32, brings: bool| {
+            let mut schedule = Schedule::new(3, 0);
+            let mut now = Duration::ZERO;
+            let mut waits = Vec::new();
+            for _ in 0..sessions {
+                schedule.up(now);
+                if brings {
+                    schedule.brought();
+                }
+                waits.push(schedule.down(LOST, now));
+                now += waits[waits.len() - 1];
+            }
+            (waits, now)
+        };
+        let soon = Duration::from_secs(4);
+        assert!(broken(500, true).0.iter().all(|wait| *wait <= soon));
+        let (waits, _) = broken(20, false);
+        assert!(waits.iter().all(|wait| *wait <= soon), "{waits:?}");
+        let (_, day) = broken(2_000, false);
+        assert!(day > Duration::from_secs(86_400), "no more than 2,000 a day: {day:?}");
+    }
+
+    #[test]
+    fn a_dial_that_fails_is_none_that_was_welcomed() {
+        let mut schedule = Schedule::new(1, 9);
+        schedule.down(LOST, Duration::ZERO);
+        assert_eq!(schedule.attempt(), MOST);
+        schedule.up(Duration::ZERO);
+        schedule.brought();
+        schedule.down(LOST, Duration::ZERO);
+        schedule.down(LOST, Duration::ZERO);
+        assert_eq!(
+            schedule.attempt(),
+            AFTER_USE + 2,
+            "what one session brought is not said of the next dial"
+        );
     }
 
     #[test]

@@ -74,7 +74,9 @@ impl<'a> SessionLoop<'a> {
         loop {
             self.session.heard_bytes(last_read.at());
             self.session.tick(started.elapsed());
-            commit(&shared, self.session, self.relists, started.elapsed())?;
+            if commit(&shared, self.session, self.relists, started.elapsed())? {
+                self.carried.schedule.brought();
+            }
             self.note_welcome();
             self.renew().await;
             while let Some(ask) = self.session.take_ask() {
@@ -221,27 +223,27 @@ fn take(session: &mut Session, frame: HubFrame, ledger: &Ledger, now: Duration) 
     }
 }
 
-/// Writes what the session wants written, and wakes who works on it. The session is over where the ledger gave its cursor up since it
+/// Writes what the session wants written, and wakes who works on it. True where it brought Works, or word that some are to go. The session is over where the ledger gave its cursor up since it
 /// began, which was `relists` times before: what comes follows on what is lost.
 fn commit(
     shared: &AgentState,
     session: &mut Session,
     relists: u64,
     now: Duration,
-) -> Result<(), LedgerError> {
+) -> Result<bool, LedgerError> {
     let lost = |session: &mut Session| {
         session.lost("the ledger was damaged: the hub is asked for everything again".into());
     };
     if shared.ledger.relists() != relists {
         lost(session);
-        return Ok(());
+        return Ok(false);
     }
     if !session.has_changes() {
         // The disk took nothing for a while, and now it has all of it.
         if session.owes_ack() && shared.ledger.is_durable() {
             session.committed(now);
         }
-        return Ok(());
+        return Ok(false);
     }
     let changes = session.take_changes();
     match shared.ledger.commit_after(relists, &changes)? {
@@ -253,7 +255,7 @@ fn commit(
     if !keys.is_empty() {
         shared.changed(keys);
     }
-    Ok(())
+    Ok(changes.iter().any(|change| matches!(change, Change::Put { .. } | Change::Delete { .. })))
 }
 
 fn key_of(change: &Change) -> Option<String> {
