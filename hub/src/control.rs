@@ -19,6 +19,7 @@ use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_gateway::{SharedFleet, Sources};
 use karmada_kube_controller_manager::KubeControllerManager;
+use karmada_placement_expressions::PlacementExpressions;
 use karmada_registry::{Clock, Registry};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,7 @@ use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
     AgentNoteController, ClusterLinks, ClusterNews, Contacts, Estimates, FleetQueues,
-    InterpreterWebhookCalls, Models, PlacementExpressions, PodUsages, Repair, ResidencyStatus, SessionGuard,
+    InterpreterWebhookCalls, Models, PodUsages, Repair, ResidencyStatus, SessionGuard,
 };
 use crate::other_servers::Aggregated;
 use crate::randomness;

@@ -14,8 +14,6 @@ use karmada_registry::{AdmissionRequest, Operation, RegistryContext};
 use karmada_schema::object::meta;
 use serde_json::Value;
 
-use super::placement_expressions;
-
 /// Groups of the fleet's own machinery, which controllers alone write (Works, bindings, Clusters): no webhook and no policy judges it.
 pub const EXEMPT: &[&str] = &["work.karmada.io", "cluster.karmada.io"];
 
@@ -51,7 +49,7 @@ impl Admission for KarmadaPolicies {
             errors.extend(validate_cluster_taint_policy(request.object, self.taint_policies));
         }
         if BEARS_EXPRESSIONS.contains(&kind) && !object::deleting(request.object) {
-            errors.extend(placement_expressions::validate(request.object, request.old));
+            errors.extend(karmada_placement_expressions::validate(request.object, request.old));
         }
         if kind == "CronFederatedHPA" {
             errors.extend(validate_cron_federated_hpa(request.object));

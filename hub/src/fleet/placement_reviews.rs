@@ -21,8 +21,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::placement_expressions;
-
 /// Reviews that are made at once.
 const AT_ONCE: usize = 2;
 
@@ -109,7 +107,7 @@ impl PlacementReviews {
         let context = Context { now: registry.now(), new_uuid: &|| registry.new_uid() };
         admission::mutate(group, &kind, Operation::Create, &mut policy, None, &context);
         let mut wrong = admission::validate(group, &kind, Operation::Create, &policy, None);
-        wrong.extend(placement_expressions::validate(&policy, None));
+        wrong.extend(karmada_placement_expressions::validate(&policy, None));
         if !wrong.is_empty() {
             let causes = wrong.iter().map(karmada_kinds::cause).collect();
             return Err(Status::invalid(group, &kind, &name, causes));

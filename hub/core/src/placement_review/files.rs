@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::{Input, Review, WhatIf, review};
 use crate::binding;
+use crate::cluster_expressions::{ExpressionCompiler, Said};
 use crate::dependencies::recorded::Candidate;
 use crate::dependencies::{Sight, wanted};
 use crate::detector::{self, Parts, Reading, Takeover};
@@ -41,6 +42,15 @@ pub struct Files {
     pub residency: Rules,
 }
 
+/// Who reads what is not known without being taught.
+#[derive(Clone, Copy)]
+pub struct Evaluators<'a> {
+    /// Templates.
+    pub interpreter: &'a dyn Interpreter,
+    /// Expressions of policies over clusters.
+    pub expressions: &'a dyn ExpressionCompiler,
+}
+
 /// A template with what becomes of it.
 #[derive(Debug)]
 pub struct Rendered {
@@ -53,13 +63,14 @@ pub struct Rendered {
 }
 
 /// What becomes of each template, in their order.
-pub fn render(files: &Files, what_if: &WhatIf, interpreter: &dyn Interpreter) -> Vec<Rendered> {
+pub fn render(files: &Files, what_if: &WhatIf, evaluators: Evaluators<'_>) -> Vec<Rendered> {
+    let interpreter = evaluators.interpreter;
     let mut clusters: Vec<&Cluster> = files.clusters.iter().collect();
     clusters.sort_by_key(|cluster| cluster.name());
     let reviews: Vec<Review> = files
         .templates
         .iter()
-        .map(|template| reviewed(files, &clusters, template, what_if, interpreter))
+        .map(|template| reviewed(files, &clusters, template, what_if, evaluators))
         .collect();
     let mut followers = followers(files, &reviews, interpreter);
     let there = what_if.apply(&clusters);
@@ -78,7 +89,7 @@ fn reviewed(
     clusters: &[&Cluster],
     template: &Value,
     what_if: &WhatIf,
-    interpreter: &dyn Interpreter,
+    Evaluators { interpreter, expressions }: Evaluators<'_>,
 ) -> Review {
     let (policies, cluster_policies) = looked_at(&files.policies, template, PropagationPolicy::namespace);
     let (overrides, cluster_overrides) = looked_at(&files.overrides, template, OverridePolicy::namespace);
@@ -96,7 +107,11 @@ fn reviewed(
         injects_state: false,
         residency: files.residency.covering_object(template),
     };
-    review(&input, what_if, |_| (AllowedClusters::default(), Taken::new(), None))
+    review(&input, what_if, |binding| {
+        let said = Said::of(&binding.metadata);
+        let evaluator = (!said.is_none()).then(|| expressions.evaluator(&said, Some(template)));
+        (AllowedClusters::default(), Taken::new(), evaluator)
+    })
 }
 
 /// Of policies, those of the template's namespace, and those of none.

@@ -11,12 +11,13 @@ use karmada_controllers::port::DeletionPropagation;
 use karmada_controllers::propagation::{self, AgentPorts, LoopOptions};
 use karmada_controllers::runner;
 use karmada_core::cluster::Contact;
+use karmada_placement_expressions::PlacementExpressions;
 use karmada_registry::admission::Admission;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::fleet::{KarmadaPolicies, PlacementExpressions, ResidencyGuard};
+use crate::fleet::{KarmadaPolicies, ResidencyGuard};
 use crate::registry_api::RegistryApi;
 use crate::registry_in_memory::{RegistryInMemory, standing_clock};
 

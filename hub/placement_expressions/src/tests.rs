@@ -2,6 +2,8 @@
 
 use karmada_core::scheduler::{self, Input, Outcome};
 
+use serde_json::json;
+
 use super::*;
 
 fn cluster(name: &str, labels: &Value, region: &str) -> Cluster {
@@ -114,7 +116,7 @@ fn what_does_not_compile_is_refused_with_its_place_where_it_is_written() {
 
 #[test]
 fn the_sample_says_what_it_means() {
-    let text = include_str!("../../../../deploy/samples/propagationpolicy-expressions.yaml");
+    let text = include_str!("../../../deploy/samples/propagationpolicy-expressions.yaml");
     let policy: Value = serde_saphyr::from_str(text).unwrap();
     assert!(validate(&policy, None).is_empty(), "{:?}", validate(&policy, None));
     let note = |key: &str| object::annotation(&policy, key).unwrap().to_owned();

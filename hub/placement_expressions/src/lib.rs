@@ -3,26 +3,29 @@
 //! In: expressions; clusters; the template. Out: what is wrong with an expression and where, when a policy is written; a score or a fault for each
 //! cluster, when a binding is scheduled. Compiled expressions are kept, a few hundred of them.
 //!
-//! An expression sees what [`names`] declares, and no more: all that a Cluster is, but not the list of what it serves; of the template what everybody
+//! An expression sees what [`visible`] declares, and no more: all that a Cluster is, but not the list of what it serves; of the template what everybody
 //! may know who may read policies and bindings, so not the data of Secrets and ConfigMaps. What it costs is bounded by steps and not by time, so that a
 //! busy machine decides as an idle one does: beyond what one cluster may cost that cluster is left out, beyond what a decision may cost nothing is
 //! decided, and what is placed stays.
+
+mod visible;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::cluster::{Cluster, ClusterStatus, ResourceSummary};
+use karmada_api::cluster::Cluster;
 use karmada_api::object;
 use karmada_api::strings::annotations::{CLUSTER_FILTER, CLUSTER_SCORE};
 use karmada_cel::{
-    Budget, CompileError, Compiling, Declarations, EvalError, Evaluator, Expected, Limits, Object, Program,
-    Type, Value as Cel,
+    Budget, CompileError, Compiling, EvalError, Evaluator, Expected, Limits, Program, Type, Value as Cel,
 };
 use karmada_core::cluster_expressions::{ClusterExpressions, ExpressionCompiler, Fault, HIGHEST, Said};
 use karmada_field::FieldError;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use self::visible::{cluster as shown, names, object as shown_object};
 
 /// Compiled expressions that are kept.
 const KEPT: usize = 256;
@@ -66,7 +69,7 @@ impl Role {
 }
 
 /// What is wrong with the expressions of an object that bears some; those that stood there before are not looked at again.
-pub(super) fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let wrong = |role: Role| {
         let (key, _) = role.names();
         let source = object::annotation(new, key).filter(|source| !source.is_empty())?;
@@ -81,118 +84,6 @@ pub(super) fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         ))
     };
     [Role::Filter, Role::Score].into_iter().filter_map(wrong).collect()
-}
-
-fn object_type<const N: usize>(name: &str, fields: [(&str, Type); N]) -> Type {
-    let fields = fields.into_iter().map(|(field, ty)| (field.to_owned(), ty)).collect();
-    Type::Object(Arc::new(Object { name: name.to_owned(), fields }))
-}
-
-/// What expressions may name: `cluster`, of which every field that stands here is always there, and `object`.
-fn names() -> Declarations {
-    let texts = || Type::Map(Box::new(Type::String), Box::new(Type::String));
-    let list = |of: Type| Type::List(Box::new(of));
-    let metadata = |of: &str, more: [(&'static str, Type); 1]| {
-        let [more] = more;
-        object_type(of, [("name", Type::String), ("labels", texts()), ("annotations", texts()), more])
-    };
-    let taint = [("key", Type::String), ("value", Type::String), ("effect", Type::String)];
-    let spec = [
-        ("provider", Type::String),
-        ("region", Type::String),
-        ("zone", Type::String),
-        ("zones", list(Type::String)),
-        ("taints", list(object_type("cluster.taint", taint))),
-    ];
-    let condition = [
-        ("type", Type::String),
-        ("status", Type::String),
-        ("reason", Type::String),
-        ("message", Type::String),
-    ];
-    let summary = [("allocatable", texts()), ("allocated", texts()), ("allocating", texts())];
-    let status = [
-        ("kubernetesVersion", Type::String),
-        ("conditions", list(object_type("cluster.condition", condition))),
-        ("nodeSummary", object_type("cluster.nodes", [("totalNum", Type::Int), ("readyNum", Type::Int)])),
-        ("resourceSummary", object_type("cluster.resources", summary)),
-        ("remedyActions", list(Type::String)),
-    ];
-    let cluster = [
-        ("metadata", metadata("cluster.metadata", [("uid", Type::String)])),
-        ("spec", object_type("cluster.spec", spec)),
-        ("status", object_type("cluster.status", status)),
-    ];
-    let template = [
-        ("apiVersion", Type::String),
-        ("kind", Type::String),
-        ("metadata", metadata("object.metadata", [("namespace", Type::String)])),
-        ("spec", Type::Dyn),
-    ];
-    Declarations::new()
-        .with("cluster", object_type("cluster", cluster))
-        .with("object", object_type("object", template))
-}
-
-/// A cluster as expressions see it, but for parts that their text does not name: who names none of a status need not wait for it to be made.
-fn shown(cluster: &Cluster, said: &Said) -> Cel {
-    let names = |word: &str| said.filter.contains(word) || said.score.contains(word);
-    let mut shown = json!({});
-    if names("metadata") {
-        let metadata = &cluster.metadata;
-        let none = BTreeMap::new();
-        let texts = |map: &Option<BTreeMap<String, String>>| json!(map.as_ref().unwrap_or(&none));
-        let annotations = if names("annotations") { texts(&metadata.annotations) } else { json!({}) };
-        shown["metadata"] = json!({"name": cluster.name(), "uid": metadata.uid.as_deref().unwrap_or(""),
-            "labels": texts(&metadata.labels), "annotations": annotations});
-    }
-    if names("spec") {
-        let spec = &cluster.spec;
-        let taints = spec.taints.iter();
-        let taints: Vec<Value> = taints
-            .map(|one| json!({"key": one.key, "value": one.value.as_deref().unwrap_or(""), "effect": one.effect}))
-            .collect();
-        shown["spec"] = json!({"provider": spec.provider, "region": spec.region, "zone": spec.zone, "zones": spec.zones,
-            "taints": taints});
-    }
-    if names("status") {
-        shown["status"] = status(&cluster.status);
-    }
-    Cel::from_json(&shown)
-}
-
-fn status(status: &ClusterStatus) -> Value {
-    let conditions = status.conditions.iter();
-    let conditions: Vec<Value> = conditions
-        .map(|one| json!({"type": one.type_, "status": one.status, "reason": one.reason, "message": one.message}))
-        .collect();
-    let (nodes, none) = (status.node_summary.unwrap_or_default(), ResourceSummary::default());
-    let room = status.resource_summary.as_ref().unwrap_or(&none);
-    json!({"kubernetesVersion": status.kubernetes_version, "conditions": conditions, "remedyActions": status.remedy_actions,
-        "nodeSummary": {"totalNum": nodes.total_num, "readyNum": nodes.ready_num},
-        "resourceSummary": {"allocatable": room.allocatable, "allocated": room.allocated, "allocating": room.allocating}})
-}
-
-/// Where kubectl keeps what it applied.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// A template as expressions see it.
-fn shown_object(template: &Value) -> Cel {
-    let text = |field: fn(&Value) -> &str| field(template).to_owned();
-    // What kubectl keeps in an annotation is the whole object, a Secret's data included.
-    let annotations: BTreeMap<_, _> = object::annotations(template)
-        .into_iter()
-        .filter(|(name, _)| {
-            name.as_str() != LAST_APPLIED && !matches!(object::kind(template), "Secret" | "ConfigMap")
-        })
-        .collect();
-    let mut shown = json!({"apiVersion": text(object::api_version), "kind": text(object::kind),
-        "metadata": {"name": text(object::name), "namespace": text(object::namespace),
-            "labels": object::labels(template), "annotations": annotations}});
-    if let Some(spec) = template.get("spec") {
-        shown["spec"] = spec.clone();
-    }
-    Cel::from_json(&shown)
 }
 
 type Compiled = Result<Arc<Program>, String>;
