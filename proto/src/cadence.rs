@@ -19,6 +19,8 @@ const LONGEST_EVER: Duration = Duration::from_secs(240);
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Silence of less is never death: a slow path takes seconds for an answer.
 const LEAST_SILENCE: Duration = Duration::from_secs(5);
+/// No answer takes longer: bytes that come meanwhile count as life.
+const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 /// Pongs in a row at one length before the next is tried.
 const PROOFS: u32 = 3;
 /// Of a length that was cut, this share is safe.
@@ -108,6 +110,12 @@ impl Cadence {
 /// Silence of two and a half intervals is death, unless that is too short for any answer.
 pub fn dead_after(interval: Duration) -> Duration {
     (interval * 5 / 2).max(LEAST_SILENCE)
+}
+
+/// The same for the end that pings: it asked when the interval was over, and an answer has half a minute, however long the interval is. Who
+/// waits for pings does not know how long they took.
+pub fn unanswered_after(interval: Duration) -> Duration {
+    dead_after(interval).min(interval + LONGEST_ANSWER)
 }
 
 /// Silence of one and a half intervals is being late.
@@ -224,5 +232,8 @@ mod tests {
         assert_eq!(cadence.interval.as_secs(), 25);
         assert_eq!(dead_after(Duration::from_secs(20)).as_secs(), 50);
         assert_eq!(late_after(Duration::from_secs(20)).as_secs(), 30);
+        let waits =
+            [1, 20, 60, 240].map(|interval| unanswered_after(Duration::from_secs(interval)).as_secs());
+        assert_eq!(waits, [5, 50, 90, 270]);
     }
 }

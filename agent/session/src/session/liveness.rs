@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use karmada_proto::cadence::{Cadence, dead_after};
+use karmada_proto::cadence::{Cadence, unanswered_after};
 use karmada_proto::v1;
 
 /// The line to the hub.
@@ -51,7 +51,7 @@ impl Liveness {
 
     /// Whether the hub has been silent for so long that nobody is there.
     pub(super) fn is_dead(&self, now: Duration) -> bool {
-        now.saturating_sub(self.heard) >= dead_after(self.cadence.interval)
+        now.saturating_sub(self.heard) >= unanswered_after(self.cadence.interval)
     }
 
     /// The ping that is due now.
@@ -74,7 +74,7 @@ impl Liveness {
 
     /// When a ping is due, or the hub is dead.
     pub(super) fn deadline(&self) -> Duration {
-        let dead = self.heard + dead_after(self.cadence.interval);
+        let dead = self.heard + unanswered_after(self.cadence.interval);
         self.ping_due().min(dead)
     }
 }
