@@ -185,7 +185,7 @@ async fn connection(arrived: Arrived, services: Services, streams: Streams, stop
 async fn receive(
     arrived: Arrived,
     services: &Services,
-) -> Option<Received<impl AsyncRead + AsyncWrite + Send + Unpin + use<>>> {
+) -> Option<Box<Received<impl AsyncRead + AsyncWrite + Send + Unpin + use<>>>> {
     let Arrived { socket, from, place } = arrived;
     let _ = socket.set_nodelay(true);
     untaken(&socket);
@@ -213,7 +213,8 @@ async fn receive(
     if !peer.is_stranger() {
         place.is_known();
     }
-    Some(Received { stream, peer, place, from, last_read })
+    // What is awaited from now on holds a place for it: a pointer's.
+    Some(Box::new(Received { stream, peer, place, from, last_read }))
 }
 
 /// A peer that takes nothing of what it is sent, or whose network is gone, is noticed by the system itself, also where nothing is to be sent.
@@ -236,12 +237,12 @@ fn untaken(socket: &TcpStream) {
 
 /// Serves requests over HTTP until the connection ends, or something else wants it to.
 async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-    received: Received<S>,
+    received: Box<Received<S>>,
     services: Services,
     streams: Streams,
     stop: CancellationToken,
 ) {
-    let Received { stream, peer, place, from, last_read } = received;
+    let Received { stream, peer, place, from, last_read } = *received;
     let builder = settings(streams.clone(), &peer);
     let workers = streams.workers();
     let (load, here, calls) = (streams.load, place.clone(), Calls::default());

@@ -30,7 +30,6 @@ use serde_json::Value;
 
 use crate::bindings_index::BindingsIndex;
 use crate::claims_index::ClaimsIndex;
-use crate::enablements::Enablements;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
 use crate::informer::{HandlerRegistration, Informers, Notice};
@@ -41,6 +40,7 @@ use crate::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};
 use crate::removal_limit::RemovalLimit;
 use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error};
+use crate::shared_lists::SharedLists;
 use crate::typed::Typed;
 use crate::works_index::WorksIndex;
 
@@ -120,6 +120,16 @@ pub struct ControllerContext {
     registrations: Mutex<Vec<HandlerRegistration>>,
 }
 
+/// What a Cluster is kept as: what many say alike once, and not who wrote which field.
+fn shared_by_clusters() -> impl Fn(&mut Cluster) {
+    let (enablements, models) = (SharedLists::default(), SharedLists::default());
+    move |cluster| {
+        enablements.share(&mut cluster.status.api_enablements);
+        models.share(&mut cluster.spec.resource_models);
+        cluster.metadata.managed_fields = None;
+    }
+}
+
 impl ControllerContext {
     /// With all gates as they are by themselves. Nothing is known before [`ControllerContext::load`].
     pub fn new(api: Arc<dyn Api>, clock: Clock, recorder: Arc<Recorder>) -> Arc<Self> {
@@ -135,9 +145,7 @@ impl ControllerContext {
         let webhook_configurations: Arc<Typed<WebhookConfiguration>> = Arc::default();
         let observed = customized.clone();
         webhook_configurations.listen(move |transition| observed.observe_webhooks(transition));
-        let enablements = Enablements::default();
-        let share = move |cluster: &mut Cluster| enablements.share(&mut cluster.status.api_enablements);
-        let clusters = Arc::new(Typed::compacted(share));
+        let clusters = Arc::new(Typed::compacted(shared_by_clusters()));
         Arc::new(ControllerContext {
             removal_limit: RemovalLimit::new(api.clone(), clusters.clone(), clock.clone()),
             api,

@@ -12,6 +12,7 @@ use karmada_proto::STATUS_LIMIT;
 use karmada_proto::body::{self, BodyError};
 
 use crate::ports::{Batch, WorkNotice, WorkReport};
+use crate::release_empty::ReleaseEmpty;
 
 /// Events waiting at once; beyond that the oldest is dropped: events tell, they do not decide.
 const NOTICES: usize = 128;
@@ -179,6 +180,14 @@ impl Inbox {
                 }
             }
         }
+    }
+
+    /// Gives back the memory of what is empty.
+    pub(crate) fn release_empty(&mut self) {
+        self.works.release_empty();
+        self.removals.release_empty();
+        self.notices.release_empty();
+        self.under_way.release_empty();
     }
 
     /// Whether nothing waits, and nothing is being written.

@@ -30,6 +30,7 @@ mod pending_asks;
 pub mod ports;
 pub mod queue;
 pub mod rate;
+mod release_empty;
 pub mod router;
 pub mod service;
 pub mod session;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ports::Work;
+use crate::release_empty::ReleaseEmpty;
 
 /// What a slot holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,12 @@ impl Queue {
     pub fn pop(&mut self) -> Option<(Arc<str>, Pending)> {
         let (_, _, key) = self.order.pop_first()?;
         self.slots.remove_entry(&key)
+    }
+
+    /// Gives back the memory of what is empty.
+    pub(crate) fn release_empty(&mut self) {
+        self.slots.release_empty();
+        self.order.release_empty();
     }
 
     /// The oldest revision that waits.

@@ -42,6 +42,7 @@ use crate::fleet::Progress;
 use crate::inbox::{Inbox, Report};
 use crate::options::Options;
 use crate::ports::{Batch, WorkEvent};
+use crate::release_empty::ReleaseEmpty;
 use crate::session_admission::{close, expired};
 
 /// Answers that wait to be taken, beyond which nothing more is read.
@@ -292,6 +293,14 @@ impl Session {
     }
 
     // ------------------------------------------------------------------------------- time and orders
+
+    /// Nothing is to be done for now: gives back the memory of what is empty.
+    pub fn rests(&mut self) {
+        self.dispatch.release_empty();
+        self.inbox.release_empty();
+        self.out.release_empty();
+        self.effects.release_empty();
+    }
 
     /// The next thing for the shell to do.
     pub fn next_effect(&mut self) -> Option<Effect> {

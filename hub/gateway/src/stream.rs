@@ -400,6 +400,7 @@ where
             } else if !progress {
                 this.timer.as_mut().reset(this.gateway.instant(this.session.deadline()));
                 if this.timer.as_mut().poll(cx).is_pending() {
+                    this.session.rests();
                     return Poll::Pending;
                 }
             }

@@ -22,8 +22,8 @@ const LIMITS: Limits = Limits { first: HELLO_LIMIT as usize, then: MESSAGE_LIMIT
 const UNHEARD: u64 = 4 << 20;
 
 /// Serves the session of one connection. As many of one key as calls of gRPC.
-pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Received<S>, services: Services) {
-    let Received { stream, peer, place, from, last_read } = received;
+pub async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin>(received: Box<Received<S>>, services: Services) {
+    let Received { stream, peer, place, from, last_read } = *received;
     let Some(peer) = peer.identity.filter(|peer| peer.is_of_an_agent()) else {
         return tracing::debug!(from = %from.0, "frames without HTTP need an agent's certificate");
     };

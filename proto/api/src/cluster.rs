@@ -77,9 +77,9 @@ pub struct ClusterSpec {
     /// What keeps workloads away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
-    /// Grades by which nodes are counted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub resource_models: Vec<ResourceModel>,
+    /// Grades by which nodes are counted. Shared, as most clusters of a fleet are counted alike.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resource_models: Arc<Vec<ResourceModel>>,
 }
 
 /// A secret of the hub.
@@ -95,7 +95,7 @@ pub struct LocalSecretReference {
 }
 
 /// A grade of nodes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceModel {
     /// Number, from 0.
@@ -107,7 +107,7 @@ pub struct ResourceModel {
 }
 
 /// How much of a resource nodes of a grade have: from `min`, below `max`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceModelRange {
     /// The resource.

@@ -25,6 +25,7 @@ pub(super) use self::removals::NeverHeld;
 use crate::encodings::Encodings;
 use crate::ports::{Work, WorkEvent};
 use crate::queue::{Pending, Queue};
+use crate::release_empty::ReleaseEmpty;
 use crate::session::comparison::Comparison;
 use crate::session::packing::Packs;
 use crate::session::restore_hold::{SessionHold, WithheldDeletes};
@@ -111,6 +112,17 @@ impl Dispatch {
             seen: at,
             acked: at,
         }
+    }
+
+    /// Gives back the memory of what is empty.
+    pub(super) fn release_empty(&mut self) {
+        self.queue.release_empty();
+        self.unacked.release_empty();
+        self.deleting.release_empty();
+        for keys in [&mut self.never_held, &mut self.let_go, &mut self.named_again, &mut self.given_up] {
+            keys.release_empty();
+        }
+        self.said.release_empty();
     }
 
     /// What is packed for other sessions as well is packed here.
