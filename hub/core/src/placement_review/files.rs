@@ -239,6 +239,9 @@ fn follow(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use crate::cluster_expressions::ClusterExpressions;
     use karmada_interpreter::Chain;
     use serde_json::json;
 
@@ -277,9 +280,28 @@ mod tests {
         rendered.review.works.iter().map(|work| work.cluster.as_str()).collect()
     }
 
+    /// None of the policies here has an expression.
+    struct NoExpressions;
+
+    impl ExpressionCompiler for NoExpressions {
+        fn look_at_object(&self, _: &Said) -> bool {
+            false
+        }
+
+        fn evaluator(&self, said: &Said, _: Option<&Value>) -> Box<dyn ClusterExpressions> {
+            panic!("{said:?}")
+        }
+    }
+
+    static CHAIN: LazyLock<Chain> = LazyLock::new(Chain::default);
+
+    fn plain() -> Evaluators<'static> {
+        Evaluators { interpreter: &*CHAIN, expressions: &NoExpressions }
+    }
+
     #[test]
     fn what_a_placed_template_depends_on_goes_where_it_goes_with_its_own_overrides() {
-        let rendered = render(&files(true), &WhatIf::default(), &Chain::default());
+        let rendered = render(&files(true), &WhatIf::default(), plain());
         assert_eq!(places(&rendered[1]), ["a", "b"]);
         assert_eq!(places(&rendered[0]), ["a", "b"]);
         assert_eq!(rendered[0].follows, ["Deployment web".to_owned()].into());
@@ -293,14 +315,14 @@ mod tests {
 
     #[test]
     fn nothing_follows_where_the_policy_does_not_say_so() {
-        let rendered = render(&files(false), &WhatIf::default(), &Chain::default());
+        let rendered = render(&files(false), &WhatIf::default(), plain());
         assert_eq!((places(&rendered[0]), places(&rendered[1])), (vec![], vec!["a", "b"]));
     }
 
     #[test]
     fn what_is_to_be_different_holds_for_what_follows_too() {
         let without = WhatIf { removed_clusters: ["a".to_owned()].into(), ..WhatIf::default() };
-        let rendered = render(&files(true), &without, &Chain::default());
+        let rendered = render(&files(true), &without, plain());
         assert_eq!((places(&rendered[0]), places(&rendered[1])), (vec!["b"], vec!["b"]));
     }
 
@@ -309,10 +331,8 @@ mod tests {
         let mut turned = files(true);
         turned.templates.reverse();
         turned.clusters.reverse();
-        let (one, other) = (
-            render(&files(true), &WhatIf::default(), &Chain::default()),
-            render(&turned, &WhatIf::default(), &Chain::default()),
-        );
+        let (one, other) =
+            (render(&files(true), &WhatIf::default(), plain()), render(&turned, &WhatIf::default(), plain()));
         for (one, other) in one.iter().zip(other.iter().rev()) {
             assert_eq!(one.review, other.review);
         }
