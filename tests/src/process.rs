@@ -141,16 +141,6 @@ impl Process {
         tail
     }
 
-    /// CPU time that it took so far, in seconds; 0 once it has ended.
-    pub fn cpu_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
-        // The program's name, in brackets, may hold anything; utime and stime are the 12th and 13th field behind it, in ticks of which Linux
-        // has a hundred a second for every program (USER_HZ).
-        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-        let ticks = |at: usize| fields.split_whitespace().nth(at).and_then(|field| field.parse::<f64>().ok());
-        (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / 100.0
-    }
-
     /// Resident memory in KiB (`VmRSS`); 0 once it has ended.
     pub fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();

@@ -16,7 +16,7 @@
 //! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
 //! - [`catch_panics`]: an odd object is an error, not a panic.
 //! - [`manifests`]: what a Work's body holds. [`failure`]: why one is not applied.
-//! - [`retry_after`]: how long the member asks to be left alone. [`targets`]: which member a Work is written to.
+//! - [`retry_after`]: how long the member asks to be left alone. [`targets`]: which Works an object of the member belongs to.
 //! - [`apply`], [`removal`]: one Work, applied or taken away. [`watcher`]: a kind's events. [`engine`]: the loop.
 
 pub mod agent_objects;

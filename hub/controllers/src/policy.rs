@@ -84,9 +84,10 @@ impl Policy {
         let Some((key, id)) = claims_index::mark_of(policy) else {
             return self.let_go(resource, &mut whole).await;
         };
-        let all: &[&str] = if policy.namespace().is_empty() { &["any", ""] } else { &["any"] };
-        for namespace in all {
-            let bindings = kinds::bindings(api, namespace)?;
+        // Which kind of bindings, the namespace of one says: a policy for the whole fleet has claimed some of both.
+        let all: &[&str] = if policy.namespace().is_empty() { &["default", ""] } else { &["default"] };
+        for of_namespace in all {
+            let bindings = kinds::bindings(api, of_namespace)?;
             for object in api.list(&bindings, policy.namespace()).await? {
                 if object.labels.get(key) == Some(&id) {
                     self.unclaim(&bindings, object.value()?).await?;

@@ -1,6 +1,8 @@
 //! Binding-status controller: what the Works report becomes the binding's and the template's status. In: a binding, the Works of its
 //! clusters, its template. Out: both statuses, written where they changed.
 
+mod pace;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +19,9 @@ use karmada_interpreter::{InterpretError, Operation};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
 
+use self::pace::Pace;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
@@ -97,12 +101,14 @@ pub struct BindingStatus {
     shared: Arc<ControllerContext>,
     /// What was seen when all was told the last time: that one's own words come back as changes is no reason to look again.
     settled: Mutex<BTreeMap<Key, Seen>>,
+    /// How often statuses are written for reports alone.
+    paces: Mutex<BTreeMap<Key, Pace>>,
 }
 
 impl BindingStatus {
     /// A controller.
     pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
-        Arc::new(BindingStatus { shared, settled: Mutex::default() })
+        Arc::new(BindingStatus { shared, settled: Mutex::default(), paces: Mutex::default() })
     }
 
     /// What wakes this controller: a binding, and any of its Works. Of its template the detector tells. `settle`: how long reports of the sites
@@ -139,6 +145,7 @@ impl Controller for BindingStatus {
         let found = fetch::object(api, &resource, &key.namespace, &key.name).await?;
         let Some(found) = found.filter(|binding| !binding.deleting) else {
             self.settled.lock().remove(key);
+            self.paces.lock().remove(key);
             return Ok(Action::Done);
         };
         // Taken before anything else is read: what comes meanwhile is then looked at.
@@ -150,6 +157,13 @@ impl Controller for BindingStatus {
             let all = (seen.binding, seen.works, seen.customized) == (found.revision, works, customized);
             all && !seen.waits()
         });
+        if let Some(seen) = &before
+            && (seen.binding, seen.customized) == (found.revision, customized)
+            && seen.works != works
+            && let Err(rest) = self.paced(key, id)
+        {
+            return Ok(Action::RequeueAfter(rest));
+        }
         let binding: ResourceBinding = match same {
             None => found.parse()?,
             // Nothing of its own changed: whether its template did is seen without reading more than where that stands.
@@ -206,6 +220,14 @@ struct SlimSpec {
 }
 
 impl BindingStatus {
+    /// Whether what sites report may be told now; otherwise after how long.
+    fn paced(&self, key: &Key, id: &str) -> Result<(), Duration> {
+        let now = Instant::now();
+        let mut paces = self.paces.lock();
+        let pace = paces.entry(key.clone()).or_insert_with(|| Pace::new(now));
+        pace.take(self.shared.works.count(id), now)
+    }
+
     /// How each Work stands, one after the other: a binding may have thousands. Only those are read whose last change came after `told`.
     async fn items(
         &self,

@@ -82,6 +82,11 @@ impl WorksIndex {
         index.by_binding.get(binding_id).map(|works| works.keys().cloned().collect()).unwrap_or_default()
     }
 
+    /// How many Works a binding has.
+    pub fn count(&self, binding_id: &str) -> usize {
+        self.0.read().by_binding.get(binding_id).map_or(0, BTreeMap::len)
+    }
+
     /// How many changes there were, and the Works of a binding, each with the number of its last: what is changed later has a higher one.
     pub fn seen(&self, binding_id: &str) -> (u64, Vec<(Key, u64)>) {
         let index = self.0.read();

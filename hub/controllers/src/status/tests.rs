@@ -35,6 +35,37 @@ async fn reports_reach_the_binding_and_the_template_whatever_happens_between() {
     assert_eq!(template["status"]["readyReplicas"], 5);
 }
 
+/// A fleet of which one site or another reports all the time.
+#[tokio::test(start_paused = true)]
+async fn what_many_sites_report_is_told_at_a_pace_and_all_of_it_in_the_end() {
+    let mut objects = objects();
+    let work = objects.pop().unwrap();
+    for at in 0..400 {
+        let mut work = work.clone();
+        work["metadata"]["namespace"] = json!(format!("karmada-es-s{at}"));
+        objects.push(work);
+    }
+    let rig = Rig::new(objects).await;
+    let controller = BindingStatus::new(rig.shared.clone());
+    let mut rests = 0;
+    for replicas in 0..20 {
+        let mut work = rig.api.value(WORK_API, "Work", "karmada-es-s7", "w").unwrap();
+        work["status"]["manifestStatuses"][0]["status"]["readyReplicas"] = json!(replicas);
+        rig.api.seed(work);
+        rig.quiet().await;
+        let action = controller.reconcile(&key("default", "web-configmap")).await.unwrap();
+        rests += usize::from(matches!(action, Action::RequeueAfter(rest) if rest <= Duration::from_secs(2)));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!((14..=16).contains(&rests), "{rests} of 20 wait");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    controller.reconcile(&key("default", "web-configmap")).await.unwrap();
+    let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    let items = binding["status"]["aggregatedStatus"].as_array().unwrap();
+    let told = items.iter().find(|item| item["clusterName"] == "s7").unwrap();
+    assert_eq!(told["status"]["readyReplicas"], 19);
+}
+
 #[tokio::test(start_paused = true)]
 async fn works_are_read_again_when_one_changed_and_not_for_ones_own_words() {
     let rig = Rig::new(objects()).await;

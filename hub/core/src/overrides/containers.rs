@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 /// The containers (not the init containers) of a Pod, or of a workload with a pod template; none of other kinds.
 pub fn containers(manifest: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
-    let path: &[&str] = match object::kind(manifest) {
-        "Pod" => &["spec", "containers"],
+    let path: Option<&[&str]> = match object::kind(manifest) {
+        "Pod" => Some(&["spec", "containers"]),
         "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet" | "Job" => {
-            &["spec", "template", "spec", "containers"]
+            Some(&["spec", "template", "spec", "containers"])
         }
-        _ => &["metadata", "no such field"],
+        _ => None,
     };
-    let list = object::get_mut(manifest, path).and_then(Value::as_array_mut);
+    let list = path.and_then(|path| object::get_mut(manifest, path)).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
