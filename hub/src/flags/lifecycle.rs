@@ -7,11 +7,11 @@ use clap::ValueEnum;
 use jiff::SignedDuration;
 use karmada_api::policy::PurgeMode;
 use karmada_api::validation::taint_policy::NoExecute;
-use karmada_controllers::descheduler::Descheduling;
 use karmada_controllers::eviction_loops::LifecycleOptions;
 use karmada_controllers::propagation::LoopOptions;
 use karmada_core::controllers_list::ControllersList;
 use karmada_core::feature_gates::FeatureGates;
+use karmada_descheduler::descheduler::Descheduling;
 
 use crate::settings::LifecycleSettings;
 
@@ -89,12 +89,12 @@ impl Lifecycle {
             loops: LoopOptions {
                 lifecycle: self.evictions(),
                 controllers,
-                descheduling: self.enable_descheduler.then(|| Descheduling {
-                    interval: self.descheduling_interval,
-                    threshold: self.unschedulable_threshold.unsigned_abs(),
-                }),
                 asks_for_room: self.enable_scheduler_estimator,
             },
+            descheduling: self.enable_descheduler.then(|| Descheduling {
+                interval: self.descheduling_interval,
+                threshold: self.unschedulable_threshold.unsigned_abs(),
+            }),
             estimates: self.scheduler_estimator_timeout.unsigned_abs(),
             taint_policies: match self.allow_no_execute_taint_policy {
                 true => NoExecute::Allowed,
@@ -138,14 +138,14 @@ mod tests {
 
     #[test]
     fn without_flags_nothing_is_evicted_for_taints() {
-        let LifecycleSettings { gates, loops, taint_policies, estimates } = read(&[]).unwrap();
+        let LifecycleSettings { gates, loops, descheduling, taint_policies, estimates } = read(&[]).unwrap();
         let options = loops.lifecycle;
         assert_eq!(gates, FeatureGates::default());
         assert!(options.taint_manager && !options.no_execute_eviction);
         assert_eq!((options.purge_mode, options.evictions_per_second), (PurgeMode::Gracefully, 0.5));
         assert_eq!(options.graceful_timeout, SignedDuration::from_mins(10));
         assert_eq!(taint_policies, NoExecute::Refused);
-        assert!(!loops.asks_for_room && loops.descheduling.is_none());
+        assert!(!loops.asks_for_room && descheduling.is_none());
         assert_eq!(estimates, std::time::Duration::from_secs(3));
     }
 
@@ -166,7 +166,8 @@ mod tests {
             "--descheduling-interval=30s",
             "--unschedulable-threshold=0s",
         ];
-        let LifecycleSettings { gates, loops, taint_policies, estimates } = read(&words).unwrap();
+        let LifecycleSettings { gates, loops, descheduling, taint_policies, estimates } =
+            read(&words).unwrap();
         let options = loops.lifecycle;
         assert!(gates.enabled(Gate::Failover) && !gates.enabled(Gate::GracefulEviction));
         assert!(gates.enabled(Gate::StatefulFailoverInjection));
@@ -177,7 +178,7 @@ mod tests {
         assert!(loops.asks_for_room);
         assert_eq!(estimates, std::time::Duration::from_millis(500));
         let (interval, threshold) = (SignedDuration::from_secs(30), std::time::Duration::ZERO);
-        assert_eq!(loops.descheduling, Some(Descheduling { interval, threshold }));
+        assert_eq!(descheduling, Some(Descheduling { interval, threshold }));
     }
 
     #[test]
