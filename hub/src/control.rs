@@ -19,6 +19,7 @@ use karmada_controllers::runner::{self, Source};
 use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_descheduler::descheduler::{Descheduler, Descheduling};
+use karmada_descheduler::rebalancing::{Rebalancing, RebalancingOptions};
 use karmada_gateway::{SharedFleet, Sources};
 use karmada_kube_controller_manager::KubeControllerManager;
 use karmada_registry::{Clock, Registry};
@@ -63,6 +64,7 @@ pub struct ControlLoops {
     pub workqueues: Arc<Workqueues>,
     options: LoopOptions,
     descheduling: Option<Descheduling>,
+    rebalancing: Option<RebalancingOptions>,
     /// Who asks agents about their nodes, where that is wanted.
     pub estimates: Option<Arc<Estimates>>,
     /// Who asks agents what Pods use.
@@ -89,7 +91,7 @@ impl ControlLoops {
         let api: Arc<dyn Api> = Arc::new(client);
         let informers = Informers::new(api.clone());
         let recorder = Recorder::new(api.clone(), "karmada-controller-manager", clock.clone());
-        let LifecycleSettings { gates, loops, descheduling, estimates, .. } = lifecycle.clone();
+        let LifecycleSettings { gates, loops, descheduling, rebalancing, estimates, .. } = lifecycle.clone();
         for gate in gates.without_effect() {
             tracing::warn!(gate, "this feature gate changes nothing here: the hub does not look at it");
         }
@@ -117,6 +119,7 @@ impl ControlLoops {
             workqueues,
             options: loops,
             descheduling,
+            rebalancing,
             estimates: asks_agents.then(|| Estimates::new(estimates)),
             pod_usages: PodUsages::new(clock.clone()),
             tasks: tasks.clone(),
@@ -180,9 +183,14 @@ impl ControlLoops {
             Measured::new(estimates as Arc<dyn Estimator>, self.shared.metrics.clone()) as Arc<dyn Estimator>
         };
         let estimator = self.estimates.clone().map(measured);
-        if let (Some(options), Some(estimator)) = (self.descheduling, estimator) {
+        if let (Some(options), Some(estimator)) = (self.descheduling, estimator.clone()) {
             let descheduler = Descheduler::new(self.shared.clone(), estimator, options);
             self.run(descheduler, Arc::default(), Descheduler::wakes());
+        }
+        if let Some(options) = self.rebalancing {
+            let asks = estimator.filter(|_| self.options.asks_for_room);
+            let rebalancing = Rebalancing::new(self.shared.clone(), asks, options);
+            self.run(rebalancing, Arc::default(), Rebalancing::wakes());
         }
     }
 

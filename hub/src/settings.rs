@@ -14,6 +14,7 @@ use karmada_apiserver::audit::LogOptions;
 use karmada_controllers::propagation::LoopOptions;
 use karmada_core::feature_gates::FeatureGates;
 use karmada_descheduler::descheduler::Descheduling;
+use karmada_descheduler::rebalancing::RebalancingOptions;
 
 use crate::fleet::Approval;
 
@@ -69,6 +70,8 @@ pub struct LifecycleSettings {
     pub loops: LoopOptions,
     /// How replicas without room are given up; nothing, where they are not.
     pub descheduling: Option<Descheduling>,
+    /// How replicas are moved to where they would be placed now; nothing, where they are not.
+    pub rebalancing: Option<RebalancingOptions>,
     /// Whether ClusterTaintPolicies may make workloads leave clusters.
     pub taint_policies: NoExecute,
     /// How long agents may take to say how much room their nodes have, or which replicas find none.

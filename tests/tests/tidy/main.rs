@@ -99,7 +99,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-schema",
         ],
     ),
-    ("karmada-descheduler", &["karmada-api", "karmada-controllers", "karmada-core"]),
+    ("karmada-descheduler", &["karmada-api", "karmada-controllers", "karmada-core", "karmada-quantity"]),
     ("karmada-gateway", &["karmada-certs", "karmada-proto", "karmada-tunnel"]),
     ("karmadactl", &["karmada-api", "karmada-certs", "karmada-core", "karmada-interpreter"]),
     ("karmada-member", &["karmada-api", "karmada-proto"]),
