@@ -11,12 +11,15 @@ use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::estimator::Estimator;
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
+use karmada_controllers::measured_questions::Measured;
 use karmada_controllers::port::Api;
 use karmada_controllers::propagation::{self, LoopOptions};
 use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{self, Source};
 use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
+use karmada_descheduler::descheduler::{Descheduler, Descheduling};
+use karmada_descheduler::rebalancing::{Rebalancing, RebalancingOptions};
 use karmada_gateway::{SharedFleet, Sources};
 use karmada_kube_controller_manager::KubeControllerManager;
 use karmada_placement_expressions::PlacementExpressions;
@@ -61,6 +64,8 @@ pub struct ControlLoops {
     /// How the loops' queues fare.
     pub workqueues: Arc<Workqueues>,
     options: LoopOptions,
+    descheduling: Option<Descheduling>,
+    rebalancing: Option<RebalancingOptions>,
     /// Who asks agents about their nodes, where that is wanted.
     pub estimates: Option<Arc<Estimates>>,
     /// Who asks agents what Pods use.
@@ -87,7 +92,7 @@ impl ControlLoops {
         let api: Arc<dyn Api> = Arc::new(client);
         let informers = Informers::new(api.clone());
         let recorder = Recorder::new(api.clone(), "karmada-controller-manager", clock.clone());
-        let LifecycleSettings { gates, loops, estimates, .. } = lifecycle.clone();
+        let LifecycleSettings { gates, loops, descheduling, rebalancing, estimates, .. } = lifecycle.clone();
         for gate in gates.without_effect() {
             tracing::warn!(gate, "this feature gate changes nothing here: the hub does not look at it");
         }
@@ -97,7 +102,7 @@ impl ControlLoops {
                 "leaving this controller out changes nothing: the hub has no such loop"
             );
         }
-        let asks_agents = loops.asks_for_room || loops.descheduling.is_some();
+        let asks_agents = loops.asks_for_room || descheduling.is_some();
         let shared = ControllerContext::gated(api, clock.clone(), recorder.clone(), gates);
         shared.customized.webhooks.connect(Arc::new(InterpreterWebhookCalls(registry.clone())));
         shared.evaluate_by(Arc::new(PlacementExpressions::default()));
@@ -114,6 +119,8 @@ impl ControlLoops {
             woken,
             workqueues,
             options: loops,
+            descheduling,
+            rebalancing,
             estimates: asks_agents.then(|| Estimates::new(estimates)),
             pod_usages: PodUsages::new(clock.clone()),
             tasks: tasks.clone(),
@@ -167,7 +174,25 @@ impl ControlLoops {
         for running in self.threads.handle().spawn(loops).await?? {
             self.spawn(running);
         }
+        self.descheduler();
         Ok(())
+    }
+
+    /// Starts the loops that place elsewhere what stands badly, where they are wanted.
+    fn descheduler(&self) {
+        let measured = |estimates: Arc<Estimates>| {
+            Measured::new(estimates as Arc<dyn Estimator>, self.shared.metrics.clone()) as Arc<dyn Estimator>
+        };
+        let estimator = self.estimates.clone().map(measured);
+        if let (Some(options), Some(estimator)) = (self.descheduling, estimator.clone()) {
+            let descheduler = Descheduler::new(self.shared.clone(), estimator, options);
+            self.run(descheduler, Arc::default(), Descheduler::wakes());
+        }
+        if let Some(options) = self.rebalancing {
+            let asks = estimator.filter(|_| self.options.asks_for_room);
+            let rebalancing = Rebalancing::new(self.shared.clone(), asks, options);
+            self.run(rebalancing, Arc::default(), Rebalancing::wakes());
+        }
     }
 
     fn spawn(&self, running: BoxFuture<'static, ()>) {

@@ -13,6 +13,8 @@ use karmada_api::validation::taint_policy::NoExecute;
 use karmada_apiserver::audit::LogOptions;
 use karmada_controllers::propagation::LoopOptions;
 use karmada_core::feature_gates::FeatureGates;
+use karmada_descheduler::descheduler::Descheduling;
+use karmada_descheduler::rebalancing::RebalancingOptions;
 
 use crate::fleet::Approval;
 
@@ -66,6 +68,10 @@ pub struct LifecycleSettings {
     pub gates: FeatureGates,
     /// What the loops are told.
     pub loops: LoopOptions,
+    /// How replicas without room are given up; nothing, where they are not.
+    pub descheduling: Option<Descheduling>,
+    /// How replicas are moved to where they would be placed now; nothing, where they are not.
+    pub rebalancing: Option<RebalancingOptions>,
     /// Whether ClusterTaintPolicies may make workloads leave clusters.
     pub taint_policies: NoExecute,
     /// How long agents may take to say how much room their nodes have, or which replicas find none.

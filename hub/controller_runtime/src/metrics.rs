@@ -25,6 +25,8 @@ pub enum Measure {
     ReconcileSchedule,
     /// A binding is scheduled because its replicas changed.
     ScaleSchedule,
+    /// Replicas are moved to where they would be placed now.
+    Rebalance,
     /// Works are made of a binding.
     SyncWork,
     /// The rules of a CronFederatedHPA are looked at.
@@ -64,6 +66,11 @@ const COUNTERS: &[Family] = &[
         name: "karmada_scheduler_schedule_attempts_total",
         help: "Bindings that were scheduled, and how that went.",
         measures: SCHEDULES,
+    },
+    Family {
+        name: "karmada_descheduler_rebalance_attempts_total",
+        help: "Steps by which replicas were moved to where they would be placed now, and how that went.",
+        measures: &[(Measure::Rebalance, "")],
     },
     Family {
         name: "policy_apply_attempts_total",

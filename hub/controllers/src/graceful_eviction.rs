@@ -62,7 +62,7 @@ impl Controller for GracefulEviction {
 }
 
 /// Once more after this long.
-pub(crate) fn again(wait: SignedDuration) -> Action {
+pub fn again(wait: SignedDuration) -> Action {
     Action::RequeueAfter(Duration::try_from(wait).unwrap_or_default())
 }
 

@@ -12,7 +12,6 @@ pub mod cron_federated_hpa;
 pub mod dependencies;
 mod dependencies_index;
 pub mod deployment_replicas_syncer;
-pub mod descheduler;
 pub mod detector;
 pub mod endpointslice;
 pub mod endpointslice_dispatch;
@@ -28,7 +27,7 @@ pub mod fetch;
 pub mod graceful_eviction;
 pub mod hpa_scale_target_marker;
 mod interpretations;
-mod measured_questions;
+pub mod measured_questions;
 pub mod multiclusterservice;
 pub mod namespace;
 mod namespaces_index;
@@ -41,8 +40,8 @@ pub mod propagation;
 pub mod remedy;
 mod removal_limit;
 pub mod residency;
-#[cfg(test)]
-mod rig;
+#[cfg(any(test, feature = "fake"))]
+pub mod rig;
 pub mod scheduler;
 pub mod service_export;
 pub mod service_import;

@@ -22,7 +22,6 @@ use crate::controller_context::ControllerContext;
 use crate::cron_federated_hpa::CronFederatedHPAs;
 use crate::dependencies::{Dependencies, Followers};
 use crate::deployment_replicas_syncer::DeploymentReplicasSyncer;
-use crate::descheduler::{Descheduler, Descheduling};
 use crate::detector::{Detector, Makers};
 use crate::endpointslice::EndpointSlices;
 use crate::endpointslice_dispatch::EndpointSliceDispatch;
@@ -66,8 +65,6 @@ pub struct LoopOptions {
     pub lifecycle: LifecycleOptions,
     /// Which controllers run.
     pub controllers: ControllersList,
-    /// How replicas without room are given up; nothing, where they are not.
-    pub descheduling: Option<Descheduling>,
     /// Whether the scheduler asks agents for exact room, where they can be asked.
     pub asks_for_room: bool,
 }
@@ -114,8 +111,7 @@ pub async fn loops(
         Followers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES },
     );
     let measured = |estimator| Measured::new(estimator, shared.metrics.clone()) as Arc<dyn Estimator>;
-    let estimator_of_agents = agents.estimator.map(measured);
-    let estimator = estimator_of_agents.clone().filter(|_| options.asks_for_room);
+    let estimator = agents.estimator.filter(|_| options.asks_for_room).map(measured);
     let scheduler = Scheduler::new(shared.clone(), estimator.clone());
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
@@ -131,10 +127,6 @@ pub async fn loops(
     loops.quotas(shared);
     loops.services(shared);
     loops.replicas(shared, agents.metrics);
-    if let (Some(descheduling), Some(estimator)) = (options.descheduling, estimator_of_agents) {
-        let descheduler = Descheduler::new(shared.clone(), estimator, descheduling);
-        loops.add(descheduler, Arc::<Queue<_>>::default(), Descheduler::wakes());
-    }
     let failback = Failback::new(shared.clone(), estimator, options.lifecycle.graceful_timeout);
     loops.add(failback, Arc::<Queue<_>>::default(), Failback::wakes());
     loops.lifecycle(shared, &options.lifecycle);

@@ -2,6 +2,8 @@
 //!
 //! In: a state. Out: single reconciles on it, as often and in whatever order a test likes. A second rig on the same state is a hub that was started anew.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it seeded it")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +20,13 @@ use crate::port::fake::FakeApi;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key};
 use crate::runner::{Action, Clock, Error};
 
+/// The apiVersion of bindings.
 pub const BINDING_API: &str = "work.karmada.io/v1alpha2";
+/// That of Clusters.
 pub const CLUSTER_API: &str = "cluster.karmada.io/v1alpha1";
+/// That of policies.
 pub const POLICY_API: &str = "policy.karmada.io/v1alpha1";
+/// That of Works.
 pub const WORK_API: &str = "work.karmada.io/v1alpha1";
 
 /// Every agent is there.
@@ -38,8 +44,11 @@ impl ContactSource for Present {
 
 /// A hub, and what its controllers share.
 pub struct Rig {
+    /// The state.
     pub api: Arc<FakeApi>,
+    /// What the controllers share.
     pub shared: Arc<ControllerContext>,
+    /// Its watches.
     pub informers: Informers,
 }
 
@@ -178,6 +187,7 @@ pub async fn bears_trouble(
     (calm.api, writes)
 }
 
+/// A key.
 pub fn key(namespace: &str, name: &str) -> Key {
     Key { namespace: namespace.into(), name: name.into() }
 }

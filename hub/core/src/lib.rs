@@ -16,7 +16,6 @@
 //! conditions + policies ─ taint_policy ▶ taints; remedy ▶ actions
 //! taints, unhealthiness ─ eviction, failover ▶ tasks by which a binding leaves clusters; failback ▶ and returns
 //! members' HPAs        ── hpa_scale_target ▶ retain-replicas; deployment_replicas_syncer ▶ template's replicas
-//! replicas without room ─ descheduler ▶ binding.spec.clusters with fewer there
 //! hub namespaces       ── namespace ─▶ one Work per cluster
 //! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
 //! what Pods use, bounds ─ federated_hpa ▶ replicas of the template, what held them back
@@ -35,7 +34,6 @@ pub mod controllers_list;
 pub mod cron_federated_hpa;
 pub mod dependencies;
 pub mod deployment_replicas_syncer;
-pub mod descheduler;
 pub mod detector;
 pub mod eviction;
 pub mod failback;

@@ -2,16 +2,19 @@
 //!
 //! In: what clap read. Out: the settings of the control loops; unknown gates, rates below zero and intervals of nothing are refused.
 
+use std::num::NonZeroU32;
+
 use anyhow::Result;
 use clap::ValueEnum;
 use jiff::SignedDuration;
 use karmada_api::policy::PurgeMode;
 use karmada_api::validation::taint_policy::NoExecute;
-use karmada_controllers::descheduler::Descheduling;
 use karmada_controllers::eviction_loops::LifecycleOptions;
 use karmada_controllers::propagation::LoopOptions;
 use karmada_core::controllers_list::ControllersList;
 use karmada_core::feature_gates::FeatureGates;
+use karmada_descheduler::descheduler::Descheduling;
+use karmada_descheduler::rebalancing::RebalancingOptions;
 
 use crate::settings::LifecycleSettings;
 
@@ -57,7 +60,11 @@ pub(super) struct Lifecycle {
     /// members' agents are asked for them. What karmada-descheduler does.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
     enable_descheduler: bool,
-    /// How often each workload is looked at for that, such as 2m.
+    /// How many replicas of Deployments that are divided by room are moved in each --descheduling-interval, of all of them together, to where they
+    /// would be placed if they were placed afresh; 0 for none. Moved are those of which all replicas are ready, where that is better by much.
+    #[arg(long, value_name = "REPLICAS", default_value_t = 0)]
+    rebalancing_budget: u32,
+    /// How often each workload is looked at for the two above, such as 2m.
     #[arg(long, default_value = "2m", value_parser = duration)]
     descheduling_interval: SignedDuration,
     /// How long a replica waits for a node before it is given up, such as 5m.
@@ -89,12 +96,14 @@ impl Lifecycle {
             loops: LoopOptions {
                 lifecycle: self.evictions(),
                 controllers,
-                descheduling: self.enable_descheduler.then(|| Descheduling {
-                    interval: self.descheduling_interval,
-                    threshold: self.unschedulable_threshold.unsigned_abs(),
-                }),
                 asks_for_room: self.enable_scheduler_estimator,
             },
+            descheduling: self.enable_descheduler.then(|| Descheduling {
+                interval: self.descheduling_interval,
+                threshold: self.unschedulable_threshold.unsigned_abs(),
+            }),
+            rebalancing: NonZeroU32::new(self.rebalancing_budget)
+                .map(|budget| RebalancingOptions { interval: self.descheduling_interval, budget }),
             estimates: self.scheduler_estimator_timeout.unsigned_abs(),
             taint_policies: match self.allow_no_execute_taint_policy {
                 true => NoExecute::Allowed,
@@ -138,14 +147,16 @@ mod tests {
 
     #[test]
     fn without_flags_nothing_is_evicted_for_taints() {
-        let LifecycleSettings { gates, loops, taint_policies, estimates } = read(&[]).unwrap();
+        let LifecycleSettings { gates, loops, descheduling, rebalancing, taint_policies, estimates } =
+            read(&[]).unwrap();
         let options = loops.lifecycle;
         assert_eq!(gates, FeatureGates::default());
         assert!(options.taint_manager && !options.no_execute_eviction);
         assert_eq!((options.purge_mode, options.evictions_per_second), (PurgeMode::Gracefully, 0.5));
         assert_eq!(options.graceful_timeout, SignedDuration::from_mins(10));
         assert_eq!(taint_policies, NoExecute::Refused);
-        assert!(!loops.asks_for_room && loops.descheduling.is_none());
+        assert!(!loops.asks_for_room && descheduling.is_none());
+        assert_eq!(rebalancing, None, "nobody's replicas are moved");
         assert_eq!(estimates, std::time::Duration::from_secs(3));
     }
 
@@ -164,9 +175,11 @@ mod tests {
             "--scheduler-estimator-timeout=500ms",
             "--enable-descheduler",
             "--descheduling-interval=30s",
+            "--rebalancing-budget=7",
             "--unschedulable-threshold=0s",
         ];
-        let LifecycleSettings { gates, loops, taint_policies, estimates } = read(&words).unwrap();
+        let LifecycleSettings { gates, loops, descheduling, rebalancing, taint_policies, estimates } =
+            read(&words).unwrap();
         let options = loops.lifecycle;
         assert!(gates.enabled(Gate::Failover) && !gates.enabled(Gate::GracefulEviction));
         assert!(gates.enabled(Gate::StatefulFailoverInjection));
@@ -177,7 +190,9 @@ mod tests {
         assert!(loops.asks_for_room);
         assert_eq!(estimates, std::time::Duration::from_millis(500));
         let (interval, threshold) = (SignedDuration::from_secs(30), std::time::Duration::ZERO);
-        assert_eq!(loops.descheduling, Some(Descheduling { interval, threshold }));
+        assert_eq!(descheduling, Some(Descheduling { interval, threshold }));
+        let budget = NonZeroU32::new(7).unwrap();
+        assert_eq!(rebalancing, Some(RebalancingOptions { interval, budget }));
     }
 
     #[test]
@@ -185,6 +200,7 @@ mod tests {
         let why = |words: &[&str]| read(words).map(drop).unwrap_err().to_string();
         assert!(why(&["--feature-gates=Failovr=true"]).starts_with("unrecognized feature gate: Failovr"));
         assert!(why(&["--resource-eviction-rate=-1"]).contains("0 or more"));
+        assert!(why(&["--rebalancing-budget=-1"]).contains("--rebalancing-budget"));
         assert!(why(&["--graceful-eviction-timeout=soon"]).contains("90s, 5m or 1h"));
         assert!(why(&["--no-execute-taint-eviction-purge-mode=Never"]).contains("Gracefully"));
     }

@@ -154,6 +154,8 @@ pub mod annotations {
     pub const FAILBACK_FROM: &str = "edge.karmada.io/failback-from";
     /// On a binding that could not return: when that was given up, RFC 3339.
     pub const FAILBACK_GIVEN_UP: &str = "edge.karmada.io/failback-given-up";
+    /// On a binding of which replicas were moved to where they would be placed now: what is to follow, and how long it rests, as JSON.
+    pub const REBALANCED: &str = "edge.karmada.io/rebalanced";
     /// On a binding of what followed workloads that a person deleted: clusters, joined by commas, in which nobody else wants it.
     pub const LET_GO: &str = "edge.karmada.io/let-go";
     /// A binding's dependencies, as JSON.
@@ -367,6 +369,10 @@ pub mod events {
     pub const DESCHEDULE_BINDING_SUCCEED: &str = "DescheduleBindingSucceed";
     /// The descheduler failed.
     pub const DESCHEDULE_BINDING_FAILED: &str = "DescheduleBindingFailed";
+    /// Replicas were moved to where they would be placed now; this product's own.
+    pub const REBALANCE_BINDING_SUCCEED: &str = "RebalanceBindingSucceed";
+    /// They could not be moved.
+    pub const REBALANCE_BINDING_FAILED: &str = "RebalanceBindingFailed";
     /// Works were written.
     pub const SYNC_WORK_SUCCEED: &str = "SyncWorkSucceed";
     /// Works could not be written.

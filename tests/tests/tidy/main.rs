@@ -100,6 +100,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-schema",
         ],
     ),
+    ("karmada-descheduler", &["karmada-api", "karmada-controllers", "karmada-core", "karmada-quantity"]),
     ("karmada-gateway", &["karmada-certs", "karmada-proto", "karmada-tunnel"]),
     (
         "karmadactl",
@@ -148,6 +149,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-controllers",
             "karmada-core",
             "karmada-definitions",
+            "karmada-descheduler",
             "karmada-encryption",
             "karmada-field",
             "karmada-gateway",

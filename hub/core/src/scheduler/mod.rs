@@ -217,6 +217,14 @@ pub fn preview<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
     }
 }
 
+/// The clusters that a binding may go to, in any of its groups, and how many replicas more each has room for, beside those that it has there.
+pub fn room<C: Borrow<Cluster>>(input: &Input<'_, C>) -> BTreeMap<String, i64> {
+    let Some(placement) = &input.binding.spec.placement else { return BTreeMap::new() };
+    let clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
+    let rooms = cluster_affinities::eligible(input, &clusters, placement).into_iter();
+    rooms.map(|(name, free)| (name.to_owned(), free)).collect()
+}
+
 /// The clusters on their way out: whoever placed something there, it is lost.
 fn going(clusters: &[&Cluster]) -> BTreeMap<String, ClusterVerdict> {
     let going = clusters.iter().filter(|cluster| cluster.deleting());

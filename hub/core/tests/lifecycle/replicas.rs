@@ -1,10 +1,9 @@
-//! Who decides a workload's replicas: members that scale it, and the descheduler that gives up those without room.
+//! Who decides a workload's replicas: members that scale it.
 
 use std::collections::BTreeSet;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_core::deployment_replicas_syncer::{Replicas, concerns, replicas};
-use karmada_core::descheduler::{Unschedulable, asked, considers, deschedule};
 use karmada_core::hpa_scale_target::{marked, scaled};
 use serde_json::{Value, json};
 
@@ -104,26 +103,5 @@ fn what_a_propagated_autoscaler_scales_is_marked() {
     recorded::run("syncer.json", MARKED, |case| match case["kind"] == "mark" {
         true => compare(&json!(marked_by(case)), &json!(marked_after(case))),
         false => Verdict::Skip,
-    });
-}
-
-#[test]
-fn replicas_without_room_are_given_up() {
-    recorded::run("descheduler.json", &[], |case| {
-        let mut object = json!({"metadata": {}, "spec": {"resource": {"apiVersion": case["apiVersion"], "kind": case["objectKind"]},
-            "placement": case["placement"], "clusters": case["clusters"]}, "status": {"aggregatedStatus": case["aggregatedStatus"]}});
-        object = without_nulls(object);
-        let binding = binding(&object);
-        if case["kind"] == "considered" {
-            return compare(&case["considered"], &json!(considers(&binding)));
-        }
-        let mut names = asked(&binding);
-        names.sort_unstable();
-        let answers: Unschedulable = match case["estimatorFails"] == true {
-            true => Unschedulable::new(),
-            false => serde_json::from_value(case["unschedulable"].clone()).unwrap(),
-        };
-        let result = deschedule(&binding, &answers).unwrap_or_else(|| binding.spec.clusters.clone());
-        compare(&json!([case["asked"], case["result"]]), &json!([names, result]))
     });
 }

@@ -4,24 +4,22 @@
 //! node. Out: `spec.clusters` with fewer replicas. Each binding is looked at once in an interval: what was given up takes a while to leave its
 //! cluster, and is not to be given up twice. When it was looked at last is kept in memory: a hub that starts anew waits for one interval.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::strings::events;
-use karmada_core::descheduler::{self, Unschedulable};
-use parking_lot::Mutex;
-use tokio::time::Instant;
+use karmada_controllers::controller_context::ControllerContext;
+use karmada_controllers::estimator::Estimator;
+use karmada_controllers::events::{EventType, Reference};
+use karmada_controllers::fetch::{self, kinds};
+use karmada_controllers::graceful_eviction::again;
+use karmada_controllers::port::{Api, Key};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 
-use crate::controller_context::ControllerContext;
-use crate::estimator::Estimator;
-use crate::events::{EventType, Reference};
-use crate::fetch::{self, kinds};
-use crate::graceful_eviction::again;
-use crate::port::{Api, Key};
-use crate::runner::{Action, Controller, Error, Source};
+use crate::turns::Turns;
+use crate::unschedulable::{self, Unschedulable};
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
 
@@ -39,8 +37,7 @@ pub struct Descheduler {
     shared: Arc<ControllerContext>,
     estimator: Arc<dyn Estimator>,
     options: Descheduling,
-    /// When each binding was looked at, or first seen, by a clock that nobody sets.
-    looked: Mutex<BTreeMap<Key, Instant>>,
+    turns: Arc<Turns>,
 }
 
 impl Descheduler {
@@ -50,7 +47,7 @@ impl Descheduler {
         estimator: Arc<dyn Estimator>,
         options: Descheduling,
     ) -> Arc<Self> {
-        Arc::new(Descheduler { shared, estimator, options, looked: Mutex::default() })
+        Arc::new(Descheduler { shared, estimator, options, turns: Turns::every(options.interval) })
     }
 
     /// What wakes this controller: a binding that is new or placed otherwise; from then on it waits for the clock.
@@ -58,15 +55,9 @@ impl Descheduler {
         vec![Source::own(BINDING.0, BINDING.1).but_status()]
     }
 
-    /// How long the binding is still left alone.
-    fn rests(&self, key: &Key) -> SignedDuration {
-        let since = *self.looked.lock().entry(key.clone()).or_insert_with(Instant::now);
-        self.options.interval - SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX)
-    }
-
     /// What the agents say of the binding's replicas; of who does not answer nothing is known.
     async fn unschedulable(&self, binding: &ResourceBinding) -> Unschedulable {
-        let asked = descheduler::asked(binding);
+        let asked = unschedulable::asked(binding);
         if asked.is_empty() {
             return Unschedulable::new();
         }
@@ -118,17 +109,17 @@ impl Controller for Descheduler {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::bindings(api, &key.namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let Some(mut binding) = found.filter(descheduler::could_consider) else {
-            self.looked.lock().remove(key);
+        let Some(mut binding) = found.filter(unschedulable::could_consider) else {
+            self.turns.forget(key);
             return Ok(Action::Done);
         };
-        let rests = self.rests(key);
+        let rests = self.turns.rests(key);
         if rests.is_positive() {
             return Ok(again(rests));
         }
-        if descheduler::considers(&binding) {
-            let unschedulable = self.unschedulable(&binding).await;
-            if let Some(wanted) = descheduler::deschedule(&binding, &unschedulable) {
+        if unschedulable::considers(&binding) {
+            let waiting = self.unschedulable(&binding).await;
+            if let Some(wanted) = unschedulable::deschedule(&binding, &waiting) {
                 let before = std::mem::replace(&mut binding.spec.clusters, wanted);
                 let written = api.update(&resource, fetch::to_value(&binding)?).await;
                 match &written {
@@ -138,7 +129,7 @@ impl Controller for Descheduler {
                 written?;
             }
         }
-        self.looked.lock().insert(key.clone(), Instant::now());
+        self.turns.looked(key);
         Ok(again(self.options.interval))
     }
 }

@@ -1,13 +1,15 @@
 //! The descheduler, over the port in memory and agents that answer as they are told.
 
 use karmada_api::binding::ObjectReference;
+use karmada_controllers::estimator::{Answers, RoomQuestion};
+use karmada_controllers::port::ApiError;
+use karmada_controllers::port::fake::FakeApi;
+use karmada_controllers::rig::{Rig, key};
 use karmada_core::feature_gates::FeatureGates;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::estimator::{Answers, RoomQuestion};
-use crate::port::fake::FakeApi;
-use crate::rig::{Rig, key};
 
 const OPTIONS: Descheduling =
     Descheduling { interval: SignedDuration::from_mins(2), threshold: Duration::from_secs(300) };
@@ -63,9 +65,9 @@ async fn looks(api: &Arc<FakeApi>, agents: &Arc<Agents>, minute: u32) -> Result<
     let first = Descheduler::new(noon.shared.clone(), agents.clone(), OPTIONS);
     assert_eq!(first.reconcile(&web).await.unwrap(), again(OPTIONS.interval), "nothing at first sight");
     tokio::time::advance(Duration::from_secs(60 * u64::from(minute))).await;
-    let looked = Mutex::new(first.looked.lock().clone());
+    let turns = first.turns.clone();
     let second =
-        Descheduler { shared: then.shared.clone(), estimator: agents.clone(), options: OPTIONS, looked };
+        Descheduler { shared: then.shared.clone(), estimator: agents.clone(), options: OPTIONS, turns };
     let came = second.reconcile(&web).await;
     then.quiet().await;
     came
@@ -109,7 +111,7 @@ async fn nothing_is_given_up_where_that_is_not_known_or_not_wanted() {
 async fn a_conflict_is_tried_again() {
     let api = Rig::new([binding("Deployment", 1)]).await.api;
     let agents = agents(Ok(2));
-    api.fail(1, false, crate::port::ApiError::Conflict("somebody was faster".into()));
+    api.fail(1, false, ApiError::Conflict("somebody was faster".into()));
     assert!(looks(&api, &agents, 2).await.is_err());
     looks(&api, &agents, 2).await.unwrap();
     assert_eq!(clusters(&api)[0]["replicas"], 3);

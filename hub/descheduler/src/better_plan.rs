@@ -1,0 +1,361 @@
+//! What the scheduler would decide if it placed a workload afresh now, whether that is better than how it stands, and a step towards it.
+//!
+//! In: a binding, what the scheduler looks at, how much of the budget is left. Out: the binding's clusters after a step, or why it stays.
+//!
+//! The scheduler counts what a workload has in a cluster as room for it there, beside what is free ([`Mode::Fresh`]): so how much it could hold in
+//! each is the same before and after a move. Which clusters the scheduler prefers is not: those in use. So a plan is asked what would be decided once
+//! it is carried out, and only one that would stand then counts. What is not better by its quality is not moved, nor what would move less than
+//! a fifth of the replicas; and never more than half of them at once, so that the others run on.
+//!
+//! [`Mode::Fresh`]: karmada_core::scheduler::division::Mode::Fresh
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use karmada_api::binding::{ResourceBinding, TargetCluster};
+use karmada_api::cluster::{Cluster, ResourceSummary};
+use karmada_api::strings::annotations;
+use karmada_core::failback;
+use karmada_core::scheduler::assumptions::Taken;
+use karmada_core::scheduler::estimator_answers::Exact;
+use karmada_core::scheduler::{self, Decision, Input, Outcome, filter};
+use karmada_quantity::Quantity;
+
+use crate::move_note::{MoveNote, Permit};
+use crate::quality::{self, Measure, Quality};
+use crate::standing::{self, Stays};
+
+/// A plan is looked at that moves one replica of so many, or more: a fifth.
+pub const ONE_OF: i64 = 5;
+
+/// How often a plan is asked where it leads to.
+const ROUNDS: usize = 4;
+
+/// What is decided by.
+pub struct Facts<'a, C> {
+    /// The binding as it stands.
+    pub binding: &'a ResourceBinding,
+    /// What the scheduler would look at if the binding asked to be placed afresh: it has [`afresh`] of it.
+    pub afresh: &'a Input<'a, C>,
+    /// Whether agents were asked for room: a cluster of which none answered is then not reckoned with.
+    pub agents_are_asked: bool,
+    /// The moment.
+    pub now: Timestamp,
+}
+
+/// A step towards a better plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The clusters after it.
+    pub clusters: Vec<TargetCluster>,
+    /// Who gives how many replicas.
+    pub gives: BTreeMap<String, i64>,
+    /// Who gets how many.
+    pub gets: BTreeMap<String, i64>,
+    /// What is to be noted of it.
+    pub note: MoveNote,
+}
+
+impl Step {
+    /// How many replicas it moves.
+    pub fn moved(&self) -> i64 {
+        self.gives.values().sum()
+    }
+
+    /// The binding after it.
+    pub fn applied(&self, binding: &ResourceBinding) -> ResourceBinding {
+        let mut wanted = binding.clone();
+        wanted.spec.clusters.clone_from(&self.clusters);
+        if let Ok(text) = serde_json::to_string(&self.note) {
+            let notes = wanted.metadata.annotations.get_or_insert_default();
+            notes.insert(annotations::REBALANCED.to_owned(), text);
+        }
+        wanted
+    }
+}
+
+/// The binding as it would ask the scheduler to place it afresh. Nobody writes it so.
+pub fn afresh(binding: &ResourceBinding, now: Timestamp) -> ResourceBinding {
+    failback::asking(binding, now)
+}
+
+/// A step towards a better plan that moves `most` replicas at most.
+///
+/// # Errors
+/// Why the binding stays.
+pub fn decide<C: Borrow<Cluster>>(facts: &Facts<'_, C>, most: i64) -> Result<Step, Stays> {
+    let permit = standing::permit(facts.binding, facts.afresh.clusters, facts.now)?;
+    let plan = facts.plan(scheduler::schedule(facts.afresh))?;
+    // Mostly it ends here, before all that costs more.
+    facts.way(&plan, &permit)?;
+    let fleet = Fleet::of(facts);
+    let capacity = fleet.capacity(&plan)?;
+    let plan = fleet.lasting(plan, &capacity)?;
+    let way = facts.way(&plan, &permit)?;
+    if permit == Permit::Anew && !fleet.is_better(&plan, &capacity) {
+        return Err(Stays::NoBetter);
+    }
+    let whole = way.length();
+    let length = whole.min(most).min(i64::from(facts.binding.spec.replicas) / 2);
+    if length <= 0 || (length < whole && facts.is_swapped(&way)) {
+        return Err(Stays::NoBudget);
+    }
+    Ok(facts.step(&way, length, &permit))
+}
+
+impl<C: Borrow<Cluster>> Facts<'_, C> {
+    /// Where the scheduler would place it, in the group of clusters in which it is.
+    fn plan(&self, decision: Decision) -> Result<Vec<TargetCluster>, Stays> {
+        let Outcome::Scheduled(plan) = decision.outcome else { return Err(Stays::NoPlan) };
+        if decision.affinity_name != self.binding.status.scheduler_observing_affinity_name {
+            return Err(Stays::OtherGroup);
+        }
+        let sum = |targets: &[TargetCluster]| numbers(targets).values().sum::<i64>();
+        // A cluster that is there twice is nothing to reckon with.
+        if sum(&plan) == sum(&self.binding.spec.clusters) { Ok(plan) } else { Err(Stays::NoPlan) }
+    }
+
+    /// The way to a plan, where it is long enough.
+    fn way(&self, plan: &[TargetCluster], permit: &Permit) -> Result<Way, Stays> {
+        let mut way = Way::between(&numbers(&self.binding.spec.clusters), &numbers(plan));
+        let fewest = match permit {
+            Permit::Anew => (i64::from(self.binding.spec.replicas) + ONE_OF - 1) / ONE_OF,
+            Permit::Onward(note) => {
+                way.keep_to(note);
+                1
+            }
+        };
+        if way.length() < fewest { Err(Stays::Near) } else { Ok(way) }
+    }
+
+    /// Whether, halfway, it would be in more clusters than it is and than it is to be, where its policy says over how many it is spread.
+    fn is_swapped(&self, way: &Way) -> bool {
+        let placement = self.binding.spec.placement.as_ref();
+        let is_bound = placement.is_some_and(|placement| !placement.spread_constraints.is_empty());
+        let leaves = way.gives.values().any(|giver| giver.stay == 0);
+        let placed = |name: &String| self.binding.spec.clusters.iter().any(|target| target.name == *name);
+        is_bound && leaves && !way.gets.keys().all(placed)
+    }
+
+    fn step(&self, way: &Way, length: i64, permit: &Permit) -> Step {
+        let (gives, gets) = way.first(length);
+        let left = match permit {
+            Permit::Anew => way.length() - length,
+            Permit::Onward(note) => note.left - length,
+        };
+        let names = |of: &mut dyn Iterator<Item = &String>| of.cloned().collect();
+        let note = MoveNote {
+            // As the API stores times.
+            at: Timestamp::from_second(self.now.as_second()).unwrap_or(self.now),
+            left,
+            from: names(&mut way.gives.keys()),
+            to: names(&mut way.gets.keys()),
+            ..MoveNote::default()
+        };
+        let note = MoveNote::next(MoveNote::of(self.binding).as_ref(), permit, note);
+        let clusters = carried(&self.binding.spec.clusters, &gives, &gets);
+        Step { clusters, gives, gets, note }
+    }
+}
+
+/// The facts, with the clusters by name.
+struct Fleet<'a, C> {
+    facts: &'a Facts<'a, C>,
+    clusters: BTreeMap<&'a str, &'a Cluster>,
+}
+
+impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
+    fn of(facts: &'a Facts<'a, C>) -> Self {
+        let clusters = facts.afresh.clusters.iter().map(Borrow::borrow);
+        Fleet { facts, clusters: clusters.map(|cluster| (cluster.name(), cluster)).collect() }
+    }
+
+    /// Whether all of these clusters are well, and tell how much room they have.
+    fn trusts(&self, targets: &[TargetCluster]) -> Result<(), Stays> {
+        let find = |name: &str| self.clusters.get(name).copied();
+        if let Some(name) = standing::unwell(self.facts.binding, targets, find, self.facts.now) {
+            return Err(Stays::Unwell(name));
+        }
+        match targets.iter().find(|target| !self.tells_room(&target.name)) {
+            Some(target) => Err(Stays::RoomUnknown(target.name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// How many replicas each cluster could hold in all.
+    fn capacity(&self, plan: &[TargetCluster]) -> Result<BTreeMap<String, i64>, Stays> {
+        let placed = &self.facts.binding.spec.clusters;
+        self.trusts(placed)?;
+        self.trusts(plan)?;
+        let mut capacity = scheduler::room(self.facts.afresh);
+        for target in placed {
+            let Some(room) = capacity.get_mut(&target.name) else {
+                return Err(Stays::Unfit(target.name.clone()));
+            };
+            *room = room.saturating_add(i64::from(target.replicas));
+        }
+        Ok(capacity)
+    }
+
+    /// Whether a cluster's report says how much room it has, and so does its agent, where agents are asked.
+    fn tells_room(&self, name: &str) -> bool {
+        let reports =
+            self.clusters.get(name).is_some_and(|cluster| cluster.status.resource_summary.is_some());
+        let answers = self.facts.afresh.exact.get(name).is_some_and(|room| *room >= 0);
+        reports && (answers || !self.facts.agents_are_asked)
+    }
+
+    /// The plan, or the one that it leads to: what would stand once it is carried out.
+    fn lasting(
+        &self,
+        mut plan: Vec<TargetCluster>,
+        capacity: &BTreeMap<String, i64>,
+    ) -> Result<Vec<TargetCluster>, Stays> {
+        for _ in 0..ROUNDS {
+            let next = self.facts.plan(self.decided_once_at(&plan, capacity))?;
+            if numbers(&next) == numbers(&plan) {
+                return Ok(plan);
+            }
+            self.trusts(&next)?;
+            plan = next;
+        }
+        Err(Stays::Restless)
+    }
+
+    /// What the scheduler would decide if the workload were placed so.
+    fn decided_once_at(&self, plan: &[TargetCluster], capacity: &BTreeMap<String, i64>) -> Decision {
+        let afresh = self.facts.afresh;
+        let (has, mut binding) = (numbers(plan), afresh.binding.clone());
+        binding.spec.clusters = plan.to_vec();
+        // What is left is told in replicas.
+        binding.spec.replica_requirements = None;
+        let left = |(name, room): (&String, &i64)| {
+            let cluster = self.clusters.get(&**name)?;
+            Some(with_room(cluster, room - has.get(&**name).copied().unwrap_or(0)))
+        };
+        let clusters: Vec<Cluster> = capacity.iter().filter_map(left).collect();
+        scheduler::schedule(&Input {
+            binding: &binding,
+            clusters: &clusters,
+            scheduler: afresh.scheduler,
+            neighbours: afresh.neighbours.clone(),
+            taken: Taken::new(),
+            exact: Exact::new(),
+            residency: afresh.residency.clone(),
+            expressions: afresh.expressions,
+        })
+    }
+
+    fn is_better(&self, plan: &[TargetCluster], capacity: &BTreeMap<String, i64>) -> bool {
+        let binding = self.facts.binding;
+        let Some(placement) = &binding.spec.placement else { return false };
+        let group = &binding.status.scheduler_observing_affinity_name;
+        let tiers = filter::affinity_tiers(placement, group, true);
+        let tier = |name: &str| {
+            let tier = self.clusters.get(name).and_then(|cluster| filter::tier(cluster, &tiers).ok());
+            tier.unwrap_or(tiers.len())
+        };
+        let by = Measure { capacity, tier: &tier, is_aggregated: quality::is_aggregated(placement) };
+        Quality::of(plan, &by).is_better_than(Quality::of(&binding.spec.clusters, &by))
+    }
+}
+
+/// A cluster as if so many Pods had room in it, and nothing else counted.
+fn with_room(cluster: &Cluster, pods: i64) -> Cluster {
+    let mut cluster = cluster.clone();
+    cluster.spec.resource_models.clear();
+    let allocatable = [("pods".to_owned(), Quantity::from_units(pods.max(0)))].into();
+    cluster.status.resource_summary = Some(ResourceSummary { allocatable, ..ResourceSummary::default() });
+    cluster
+}
+
+/// Who has how many replicas.
+fn numbers(targets: &[TargetCluster]) -> BTreeMap<&str, i64> {
+    targets.iter().map(|target| (&*target.name, i64::from(target.replicas))).collect()
+}
+
+/// Who gives replicas, and who gets them, on the way from how a workload stands to its plan.
+struct Way {
+    gives: BTreeMap<String, Giver>,
+    gets: BTreeMap<String, i64>,
+    most: i64,
+}
+
+/// Who gives replicas.
+struct Giver {
+    gives: i64,
+    /// How many stay there by the plan.
+    stay: i64,
+}
+
+impl Way {
+    fn between(placed: &BTreeMap<&str, i64>, plan: &BTreeMap<&str, i64>) -> Way {
+        let count = |of: &BTreeMap<&str, i64>, name: &str| of.get(name).copied().unwrap_or(0);
+        let giver = |(name, has): (&&str, &i64)| {
+            let stay = count(plan, name);
+            (stay < *has).then(|| ((*name).to_owned(), Giver { gives: has - stay, stay }))
+        };
+        let getter = |(name, wanted): (&&str, &i64)| {
+            let more = wanted - count(placed, name);
+            (more > 0).then(|| ((*name).to_owned(), more))
+        };
+        let gives = placed.iter().filter_map(giver).collect();
+        Way { gives, gets: plan.iter().filter_map(getter).collect(), most: i64::MAX }
+    }
+
+    /// Goes on with a move: from and to its clusters alone, and no further than it was to go.
+    fn keep_to(&mut self, note: &MoveNote) {
+        self.gives.retain(|name, _| note.from.contains(name));
+        self.gets.retain(|name, _| note.to.contains(name));
+        self.most = note.left;
+    }
+
+    /// How many replicas are moved on it.
+    fn length(&self) -> i64 {
+        let gives = self.gives.values().map(|giver| giver.gives).sum::<i64>();
+        gives.min(self.gets.values().sum()).min(self.most)
+    }
+
+    /// Its first so many replicas: first those of clusters that are left, the smaller ones first; to where most go.
+    fn first(&self, length: i64) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
+        let mut givers: Vec<(&String, &Giver)> = self.gives.iter().collect();
+        givers.sort_by_key(|(name, giver)| (giver.stay, giver.gives, *name));
+        let mut getters: Vec<(&String, i64)> = self.gets.iter().map(|(name, more)| (name, *more)).collect();
+        getters.sort_by_key(|(name, more)| (-more, *name));
+        (
+            taken(length, givers.into_iter().map(|(name, giver)| (name, giver.gives))),
+            taken(length, getters.into_iter()),
+        )
+    }
+}
+
+/// So many in all, of each what it has.
+fn taken<'a>(mut length: i64, of: impl Iterator<Item = (&'a String, i64)>) -> BTreeMap<String, i64> {
+    let take = |(name, has): (&String, i64)| {
+        let now = has.min(length);
+        length -= now;
+        (now > 0).then(|| (name.clone(), now))
+    };
+    of.filter_map(take).collect()
+}
+
+/// The clusters once these gave and those got replicas, sorted by name, without those that have none any more.
+fn carried(
+    placed: &[TargetCluster],
+    gives: &BTreeMap<String, i64>,
+    gets: &BTreeMap<String, i64>,
+) -> Vec<TargetCluster> {
+    let mut after: BTreeMap<String, TargetCluster> =
+        placed.iter().map(|target| (target.name.clone(), target.clone())).collect();
+    let changes = gives.iter().map(|(name, fewer)| (name, -fewer)).chain(gets.iter().map(|(n, m)| (n, *m)));
+    for (name, change) in changes {
+        let fresh = || TargetCluster { name: name.clone(), ..TargetCluster::default() };
+        let target = after.entry(name.clone()).or_insert_with(fresh);
+        target.replicas = i32::try_from(i64::from(target.replicas) + change).unwrap_or(target.replicas);
+    }
+    after.into_values().filter(|target| target.replicas > 0).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! The descheduler: what stands badly where it was placed is placed elsewhere. In: bindings as they are placed, with what their clusters report
+//! and their agents answer. Out: `spec.clusters` with other numbers, events, when to look again.
+//!
+//! ```text
+//! replicas that find no node ── unschedulable ▶ fewer there; the scheduler places them anew   (descheduler acts)
+//! all are ready               ── standing ────▶ whether it may be moved now
+//! what would be decided now   ── better_plan ─▶ whether that is better, and a step towards it  (rebalancing acts)
+//! ```
+
+pub mod better_plan;
+pub mod budget;
+pub mod descheduler;
+pub mod move_note;
+mod quality;
+pub mod rebalancing;
+pub mod standing;
+mod turns;
+pub mod unschedulable;

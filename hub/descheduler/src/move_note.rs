@@ -1,0 +1,155 @@
+//! What is noted on a binding of its last move, so that neither a restart nor a change of what clusters report makes it move to and fro.
+//!
+//! In: the note, and the moment. Out: whether the binding may be moved, and how; the note of the next step.
+//!
+//! A move that is larger than the budget goes on step by step, from and to the same clusters and never the other way. Once all of it is
+//! done the binding rests for an hour; where it moves again as soon as it may, for twice as long each time, a week at most.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use karmada_api::binding::ResourceBinding;
+use karmada_api::strings::annotations;
+use serde::{Deserialize, Serialize};
+
+/// How long a binding rests after a move.
+pub const REST: SignedDuration = SignedDuration::from_hours(1);
+
+/// How long it rests at most.
+pub const LONGEST_REST: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// What was placed a shorter while ago is not in all reports yet, and what was taken away may still be ending.
+pub const SETTLES: SignedDuration = SignedDuration::from_mins(2);
+
+/// Clusters that a note names. What is between more of them is not gone on with: it is decided anew after the rest.
+const MOST_NAMES: usize = 256;
+
+/// What is noted of a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MoveNote {
+    /// When.
+    pub at: Timestamp,
+    /// How many replicas are still to follow.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left: i64,
+    /// For how long the binding rests then; told by [`MoveNote::next`].
+    pub rest_seconds: i64,
+    /// Who gives replicas until then.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub from: BTreeSet<String>,
+    /// Who gets them.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub to: BTreeSet<String>,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// How a binding may be moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// To wherever is better.
+    Anew,
+    /// As its last move went on: so many replicas, from and to the clusters that the note names.
+    Onward(MoveNote),
+}
+
+impl MoveNote {
+    /// The note that a binding bears; none where it was never moved, or nobody can read it.
+    pub fn of(binding: &ResourceBinding) -> Option<Self> {
+        serde_json::from_str(binding.annotation(annotations::REBALANCED)?).ok()
+    }
+
+    fn rest(&self) -> SignedDuration {
+        SignedDuration::from_secs(self.rest_seconds).clamp(REST, LONGEST_REST)
+    }
+
+    /// How the binding may be moved now, or how long it rests. A time that is still to come counts for nothing: the clock was ahead.
+    ///
+    /// # Errors
+    /// It rests for so long.
+    pub fn permit(note: Option<Self>, now: Timestamp) -> Result<Permit, SignedDuration> {
+        let Some(note) = note.filter(|note| note.at <= now) else { return Ok(Permit::Anew) };
+        let age = now.duration_since(note.at);
+        if age >= note.rest() {
+            return Ok(Permit::Anew);
+        }
+        let rests = if note.left > 0 { SETTLES } else { note.rest() } - age;
+        if rests.is_positive() { Err(rests) } else { Ok(Permit::Onward(note)) }
+    }
+
+    /// The note of a step with which a binding that bears `before` moves now.
+    pub fn next(before: Option<&Self>, permit: &Permit, step: Self) -> Self {
+        let rest = match (permit, before) {
+            (Permit::Onward(note), _) => note.rest(),
+            (Permit::Anew, Some(last)) => {
+                let age = step.at.duration_since(last.at);
+                let is_soon = !age.is_negative() && age < last.rest() * 2;
+                if is_soon { (last.rest() * 2).min(LONGEST_REST) } else { REST }
+            }
+            (Permit::Anew, None) => REST,
+        };
+        let mut note = MoveNote { rest_seconds: rest.as_secs(), ..step };
+        if note.from.len() + note.to.len() > MOST_NAMES {
+            note.left = 0;
+        }
+        if note.left == 0 {
+            (note.from, note.to) = Default::default();
+        }
+        note
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        format!("2026-05-{text}:00Z").parse().unwrap()
+    }
+
+    fn step(moment: &str, left: i64) -> MoveNote {
+        let (from, to) = (["a".to_owned()].into(), ["b".to_owned()].into());
+        MoveNote { at: at(moment), left, rest_seconds: 0, from, to }
+    }
+
+    #[test]
+    fn a_move_goes_on_after_a_while_and_rests_when_it_is_done() {
+        let permit = |note: &MoveNote, moment: &str| MoveNote::permit(Some(note.clone()), at(moment));
+        assert_eq!(MoveNote::permit(None, at("01T12:00")), Ok(Permit::Anew));
+        let note = MoveNote::next(None, &Permit::Anew, step("01T12:00", 3));
+        assert_eq!(permit(&note, "01T12:01"), Err(SignedDuration::from_mins(1)));
+        assert_eq!(permit(&note, "01T12:02"), Ok(Permit::Onward(note.clone())));
+        assert_eq!(permit(&note, "01T13:00"), Ok(Permit::Anew), "it did not go on for so long");
+        let done = MoveNote::next(Some(&note), &permit(&note, "01T12:02").unwrap(), step("01T12:02", 0));
+        assert_eq!((done.from.len(), done.to.len()), (0, 0));
+        assert_eq!(permit(&done, "01T12:04"), Err(SignedDuration::from_mins(58)));
+        assert_eq!(permit(&done, "01T13:02"), Ok(Permit::Anew));
+        assert_eq!(permit(&done, "01T11:00"), Ok(Permit::Anew), "the clock was ahead");
+    }
+
+    #[test]
+    fn what_moves_as_soon_as_it_may_rests_twice_as_long_a_week_at_most() {
+        let mut note = MoveNote::next(None, &Permit::Anew, step("01T00:00", 0));
+        let mut rests = Vec::new();
+        for _ in 0..9 {
+            rests.push(note.rest().as_hours());
+            let at = note.at + note.rest();
+            note = MoveNote::next(Some(&note), &Permit::Anew, MoveNote { at, ..MoveNote::default() });
+        }
+        assert_eq!(rests, [1, 2, 4, 8, 16, 32, 64, 128, 168]);
+        let much_later = MoveNote { at: note.at + LONGEST_REST * 2, ..MoveNote::default() };
+        assert_eq!(MoveNote::next(Some(&note), &Permit::Anew, much_later).rest(), REST);
+    }
+
+    #[test]
+    fn a_note_that_somebody_else_wrote_holds_nothing_up_for_long() {
+        let note: MoveNote = serde_json::from_str(r#"{"restSeconds": 99999999999}"#).unwrap();
+        assert_eq!(note.rest(), LONGEST_REST);
+        let many = |of: &str| (0..200).map(|n| format!("{of}{n}")).collect();
+        let wide = MoveNote { from: many("a"), to: many("b"), ..step("01T12:00", 9) };
+        assert_eq!(MoveNote::next(None, &Permit::Anew, wide).left, 0, "it is bounded");
+    }
+}

@@ -1,0 +1,265 @@
+//! Rebalancing: replicas of a workload that would be placed elsewhere now are moved there, so many in an interval over all workloads.
+//!
+//! In: bindings of Deployments that are divided by room, all of whose replicas are ready; clusters; what an estimator says. Out: `spec.clusters`
+//! with other numbers of the same sum, a note of the move, an event. Each binding is looked at once in an interval.
+//!
+//! The clusters are written as they were decided. A WorkloadRebalancer's trigger (`rescheduleTriggeredAt`) would have the scheduler decide
+//! once more, of other facts and by no budget, and would stand until there is room, whenever that is.
+//!
+//! What is left of the budget, and what was moved a moment ago and no report shows yet, is kept in memory. A hub that starts anew moves nothing for
+//! one interval, so that in any stretch of that length no more is moved than the budget has, whenever it starts. Of a write of which nobody
+//! knows what came, it is taken that it was done.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karmada_api::binding::ResourceBinding;
+use karmada_api::cluster::Cluster;
+use karmada_api::object;
+use karmada_api::strings::{DEFAULT_SCHEDULER, events, labels};
+use karmada_controllers::controller_context::ControllerContext;
+use karmada_controllers::estimator::{self, Estimator};
+use karmada_controllers::events::{EventType, Reference};
+use karmada_controllers::fetch::{self, kinds};
+use karmada_controllers::graceful_eviction::again;
+use karmada_controllers::metrics::Measure;
+use karmada_controllers::port::{Api, ApiError, Key, Resource};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
+use karmada_core::feature_gates::Gate;
+use karmada_core::scheduler::Input;
+use karmada_core::scheduler::assumptions::{Assumptions, Taken};
+use karmada_core::scheduler::estimator_answers::Exact;
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::better_plan::{self, Facts, Step};
+use crate::budget::Budget;
+use crate::standing::{self, Stays};
+use crate::turns::Turns;
+
+const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
+
+/// How often it looks, and how much it moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RebalancingOptions {
+    /// A binding is looked at this often.
+    pub interval: SignedDuration,
+    /// So many replicas are moved in an interval, of all bindings together.
+    pub budget: NonZeroU32,
+}
+
+/// The controller.
+pub struct Rebalancing {
+    shared: Arc<ControllerContext>,
+    estimator: Option<Arc<dyn Estimator>>,
+    interval: SignedDuration,
+    turns: Arc<Turns>,
+    started: Instant,
+    ledger: Mutex<Ledger>,
+}
+
+/// What was moved.
+struct Ledger {
+    budget: Budget,
+    /// Where it was moved to, until reports show it: two workloads are not moved into one gap.
+    moved: Assumptions,
+}
+
+/// A step, and when it was entered into the ledger.
+struct Entered {
+    step: Step,
+    at: Duration,
+}
+
+impl Ledger {
+    /// What other bindings were given that no report shows yet. What this one was given is ready, so it is in the reports.
+    fn taken_by_others(&mut self, binding: &ResourceBinding, now: Duration) -> Taken {
+        self.moved.remove(binding.namespace(), binding.name());
+        self.moved.collect(now);
+        self.moved.taken(now)
+    }
+
+    fn enter(&mut self, binding: &ResourceBinding, step: Step, at: Duration) -> Entered {
+        self.budget.spend(step.moved(), at);
+        let unseen = self.moved.unseen(binding, &step.clusters, at);
+        self.moved.placed(binding, &step.clusters, unseen, at);
+        Entered { step, at }
+    }
+
+    /// It was not done.
+    fn strike(&mut self, binding: &ResourceBinding, entered: &Entered) {
+        self.budget.give_back(entered.step.moved(), entered.at);
+        self.moved.remove(binding.namespace(), binding.name());
+    }
+}
+
+impl Rebalancing {
+    /// A controller, which asks an estimator where the scheduler does.
+    pub fn new(
+        shared: Arc<ControllerContext>,
+        estimator: Option<Arc<dyn Estimator>>,
+        RebalancingOptions { interval, budget }: RebalancingOptions,
+    ) -> Arc<Self> {
+        let budget = Budget::new(budget.get(), interval.unsigned_abs());
+        Arc::new(Rebalancing {
+            shared,
+            estimator,
+            interval,
+            turns: Turns::every(interval),
+            started: Instant::now(),
+            ledger: Mutex::new(Ledger { budget, moved: Assumptions::default() }),
+        })
+    }
+
+    /// What wakes this controller: a binding that is new or placed otherwise; from then on it waits for the clock.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own(BINDING.0, BINDING.1).but_status()]
+    }
+
+    /// A step towards where a binding would be placed now. What it takes of the budget is spent.
+    async fn step(
+        &self,
+        key: &Key,
+        binding: &ResourceBinding,
+        now: Timestamp,
+    ) -> Result<Result<Entered, Stays>, Error> {
+        if self.ledger.lock().budget.left(self.started.elapsed()) <= 0 {
+            return Ok(Err(Stays::NoBudget));
+        }
+        let clusters = self.shared.clusters.all("");
+        // Before agents are asked.
+        if let Err(stays) = standing::permit(binding, &clusters, now) {
+            return Ok(Err(stays));
+        }
+        if self.members_decide(binding).await? {
+            return Ok(Err(Stays::MembersDecide));
+        }
+        self.decide(key, binding, &clusters, now).await
+    }
+
+    async fn decide(
+        &self,
+        key: &Key,
+        binding: &ResourceBinding,
+        clusters: &[Arc<Cluster>],
+        now: Timestamp,
+    ) -> Result<Result<Entered, Stays>, Error> {
+        let afresh = better_plan::afresh(binding, now);
+        let neighbours = match self.shared.gates.enabled(Gate::WorkloadAffinity) {
+            true => self.shared.bindings.neighbours(key, &binding.spec),
+            false => AllowedClusters::default(),
+        };
+        let expressions = self.shared.expressions(binding).await?;
+        let mut input = Input {
+            binding: &afresh,
+            clusters,
+            scheduler: DEFAULT_SCHEDULER,
+            neighbours,
+            taken: Taken::new(),
+            exact: Exact::new(),
+            residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
+            expressions: expressions.as_deref(),
+        };
+        input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
+        // One at a time: the next sees what this one takes.
+        let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
+        input.taken = ledger.taken_by_others(binding, moment);
+        let agents_are_asked = self.estimator.is_some();
+        let facts = Facts { binding, afresh: &input, agents_are_asked, now };
+        let left = ledger.budget.left(moment);
+        Ok(better_plan::decide(&facts, left).map(|step| ledger.enter(binding, step, moment)))
+    }
+
+    /// Whether members scale the workload: they would keep the numbers that they have.
+    async fn members_decide(&self, binding: &ResourceBinding) -> Result<bool, Error> {
+        let template = &binding.spec.resource;
+        let api: &dyn Api = &*self.shared.api;
+        let Some(kind) = api.resource_of(&template.api_version, &template.kind) else { return Ok(false) };
+        let found: Option<Value> = fetch::get(api, &kind, &template.namespace, &template.name).await?;
+        let retains = |object: Value| object::label(&object, labels::RETAIN_REPLICAS) == Some("true");
+        Ok(found.is_some_and(retains))
+    }
+
+    async fn carry_out(
+        &self,
+        resource: &Resource,
+        binding: &ResourceBinding,
+        entered: &Entered,
+    ) -> Result<(), Error> {
+        let writing = self.shared.api.update(resource, fetch::to_value(&entered.step.applied(binding))?);
+        let written = self.shared.metrics.timed(Measure::Rebalance, writing).await;
+        let Err(error) = written else {
+            let message = moved(&entered.step, binding.spec.replicas);
+            self.tell(binding, EventType::Normal, events::REBALANCE_BINDING_SUCCEED, &message);
+            return Ok(());
+        };
+        if !matches!(error, ApiError::Unavailable(_)) {
+            self.ledger.lock().strike(binding, entered);
+        }
+        if !error.is_of_a_race() {
+            self.tell(binding, EventType::Warning, events::REBALANCE_BINDING_FAILED, &error.to_string());
+        }
+        Err(error.into())
+    }
+
+    fn tell(&self, binding: &ResourceBinding, kind: EventType, reason: &str, message: &str) {
+        for about in [Reference::of_binding(binding), Reference::of_template(binding)] {
+            self.shared.recorder.record(&about, kind, reason, message);
+        }
+    }
+}
+
+/// What was moved, in words.
+fn moved(step: &Step, replicas: i32) -> String {
+    let words = |of: &BTreeMap<String, i64>| {
+        of.iter().map(|(name, number)| format!("{name}: {number}")).collect::<Vec<_>>().join(", ")
+    };
+    let (from, to) = (words(&step.gives), words(&step.gets));
+    let rest = match step.note.left {
+        0 => String::new(),
+        left => format!("; {left} more are to follow"),
+    };
+    format!(
+        "moved {} of {replicas} replicas to where they would be placed now (from {from}; to {to}){rest}",
+        step.moved()
+    )
+}
+
+#[async_trait::async_trait]
+impl Controller for Rebalancing {
+    type Key = Key;
+
+    fn name(&self) -> &'static str {
+        "rebalancing"
+    }
+
+    async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let (api, now): (&dyn Api, _) = (&*self.shared.api, (self.shared.clock)());
+        let resource = kinds::bindings(api, &key.namespace)?;
+        let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
+        let Some(binding) = found.filter(standing::could_move) else {
+            self.turns.forget(key);
+            return Ok(Action::Done);
+        };
+        let rests = self.turns.rests(key);
+        if rests.is_positive() {
+            return Ok(again(rests));
+        }
+        match self.step(key, &binding, now).await? {
+            Ok(entered) => self.carry_out(&resource, &binding, &entered).await?,
+            Err(why) => {
+                tracing::debug!(namespace = &*key.namespace, binding = &*key.name, %why, "no replicas are moved");
+            }
+        }
+        self.turns.looked(key);
+        Ok(again(self.interval))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Replicas without room, as the reference implementation gives them up: recorded cases.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../proto/api/tests/recorded/mod.rs"]
+mod recorded;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_descheduler::unschedulable::{Unschedulable, asked, considers, deschedule};
+use serde_json::{Value, json};
+
+use crate::recorded::compare;
+
+/// `null` members left out, as in objects that were read.
+fn without_nulls(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            for field in fields.values_mut() {
+                *field = without_nulls(field.take());
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                *item = without_nulls(item.take());
+            }
+        }
+        _ => {}
+    }
+    value
+}
+
+#[test]
+fn replicas_without_room_are_given_up() {
+    recorded::run("descheduler.json", &[], |case| {
+        let mut object = json!({"metadata": {}, "spec": {"resource": {"apiVersion": case["apiVersion"], "kind": case["objectKind"]},
+            "placement": case["placement"], "clusters": case["clusters"]}, "status": {"aggregatedStatus": case["aggregatedStatus"]}});
+        object = without_nulls(object);
+        let binding: ResourceBinding = serde_json::from_value(object).unwrap();
+        if case["kind"] == "considered" {
+            return compare(&case["considered"], &json!(considers(&binding)));
+        }
+        let mut names = asked(&binding);
+        names.sort_unstable();
+        let answers: Unschedulable = match case["estimatorFails"] == true {
+            true => Unschedulable::new(),
+            false => serde_json::from_value(case["unschedulable"].clone()).unwrap(),
+        };
+        let result = deschedule(&binding, &answers).unwrap_or_else(|| binding.spec.clusters.clone());
+        compare(&json!([case["asked"], case["result"]]), &json!([names, result]))
+    });
+}
