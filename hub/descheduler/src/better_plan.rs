@@ -11,6 +11,7 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
@@ -264,7 +265,7 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
 /// A cluster as if so many Pods had room in it, and nothing else counted.
 fn with_room(cluster: &Cluster, pods: i64) -> Cluster {
     let mut cluster = cluster.clone();
-    cluster.spec.resource_models.clear();
+    cluster.spec.resource_models = Arc::default();
     let allocatable = [("pods".to_owned(), Quantity::from_units(pods.max(0)))].into();
     cluster.status.resource_summary = Some(ResourceSummary { allocatable, ..ResourceSummary::default() });
     cluster
