@@ -68,10 +68,9 @@ impl Schedule {
     /// A session began.
     pub fn up(&mut self, now: Duration) {
         self.up_since = Some(now);
-        self.has_brought = false;
     }
 
-    /// The session brought something that is kept now.
+    /// The session brought something that is kept now, perhaps together with its welcome.
     pub fn brought(&mut self) {
         self.has_brought = true;
     }
@@ -89,10 +88,11 @@ impl Schedule {
 
     /// A session ended, or a dial failed: how long to wait.
     pub fn down(&mut self, advice: Advice, now: Duration) -> Duration {
+        let has_brought = std::mem::take(&mut self.has_brought);
         if let Some(since) = self.up_since.take() {
             let earned = now.saturating_sub(since).as_secs() / EARNED.as_secs();
             self.attempt = self.attempt.saturating_sub(earned.min(u64::from(MOST)) as u32);
-            if self.attempt > AFTER_USE && (self.has_brought || self.takes_beginning(now)) {
+            if self.attempt > AFTER_USE && (has_brought || self.takes_beginning(now)) {
                 self.attempt = AFTER_USE;
             }
         }
@@ -181,9 +181,13 @@ mod tests {
             let mut schedule = Schedule::new(3, 0);
             let mut now = Duration::ZERO;
             let mut waits = Vec::new();
-            for _ in 0..sessions {
+            for session in 0..sessions {
+                // What comes with the welcome is kept before that is told around.
+                if brings && session % 2 == 0 {
+                    schedule.brought();
+                }
                 schedule.up(now);
-                if brings {
+                if brings && session % 2 == 1 {
                     schedule.brought();
                 }
                 waits.push(schedule.down(LOST, now));

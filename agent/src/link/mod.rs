@@ -15,6 +15,7 @@ mod session_loop;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use karmada_pods::usage::PodUsages;
 use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
@@ -180,6 +181,7 @@ async fn one_session(
     let lost =
         |reason: String| Ended { reason, advice: Advice::Lost(Duration::ZERO), code: None, relocate: None };
     let relists = link.shared.ledger.relists();
+    let begun_with = part_of_a_body(&carried.assembly);
     let endpoints = &link.identity.endpoints;
     let Some(endpoint) = endpoints.get(carried.next_endpoint % endpoints.len().max(1)).cloned() else {
         return Ok(lost("no hub is named: start the agent with --hub".into()));
@@ -222,11 +224,24 @@ async fn one_session(
     keep_told(&link.shared)?;
     let (cadence, cursor, assembly) = session.into_parts();
     (carried.cadence, carried.assembly) = (cadence, assembly);
+    let part = part_of_a_body(&carried.assembly);
+    // A piece of a large body is something: the next session goes on after it.
+    if part.as_ref().is_some_and(|(hash, received)| match &begun_with {
+        Some((before, had)) => before != hash || had < received,
+        None => true,
+    }) {
+        carried.schedule.brought();
+    }
     // A ledger that was damaged meanwhile has given its cursor up.
     if !cursor.is_empty() {
         link.shared.ledger.commit_after(relists, &cursor)?;
     }
     Ok(ended)
+}
+
+/// Which body is held in part, and how much of it.
+fn part_of_a_body(assembly: &Assembly) -> Option<(Bytes, u64)> {
+    assembly.partial().map(|(_, hash, received)| (hash.clone(), received))
 }
 
 /// What came of joining anew.

@@ -246,7 +246,8 @@ fn commit(
         return Ok(false);
     }
     let changes = session.take_changes();
-    match shared.ledger.commit_after(relists, &changes)? {
+    let is_kept = shared.ledger.commit_after(relists, &changes)?;
+    match is_kept {
         Some(true) => session.committed(now),
         Some(false) => session.held_for_now(),
         None => lost(session),
@@ -255,7 +256,10 @@ fn commit(
     if !keys.is_empty() {
         shared.changed(keys);
     }
-    Ok(changes.iter().any(|change| matches!(change, Change::Put { .. } | Change::Delete { .. })))
+    let brings = |change: &Change| {
+        matches!(change, Change::Put { .. } | Change::Delete { .. } | Change::Document { .. })
+    };
+    Ok(is_kept == Some(true) && changes.iter().any(brings))
 }
 
 fn key_of(change: &Change) -> Option<String> {

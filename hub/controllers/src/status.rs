@@ -103,12 +103,15 @@ pub struct BindingStatus {
     settled: Mutex<BTreeMap<Key, Seen>>,
     /// How often statuses are written for reports alone.
     paces: Mutex<BTreeMap<Key, Pace>>,
+    /// Those that could not be told the last time: how often they are tried again, the queue says.
+    failing: Mutex<BTreeSet<Key>>,
 }
 
 impl BindingStatus {
     /// A controller.
     pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
-        Arc::new(BindingStatus { shared, settled: Mutex::default(), paces: Mutex::default() })
+        let (settled, paces, failing) = Default::default();
+        Arc::new(BindingStatus { shared, settled, paces, failing })
     }
 
     /// What wakes this controller: a binding, and any of its Works. Of its template the detector tells. `settle`: how long reports of the sites
@@ -140,6 +143,19 @@ impl Controller for BindingStatus {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
+        let outcome = self.tell(key).await;
+        let mut failing = self.failing.lock();
+        if outcome.is_err() {
+            failing.insert(key.clone())
+        } else {
+            failing.remove(key)
+        };
+        outcome
+    }
+}
+
+impl BindingStatus {
+    async fn tell(&self, key: &Key) -> Result<Action, Error> {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::bindings(api, &key.namespace)?;
         let found = fetch::object(api, &resource, &key.namespace, &key.name).await?;
@@ -160,6 +176,7 @@ impl Controller for BindingStatus {
         if let Some(seen) = &before
             && (seen.binding, seen.customized) == (found.revision, customized)
             && seen.works != works
+            && !self.failing.lock().contains(key)
             && let Err(rest) = self.paced(key, id)
         {
             return Ok(Action::RequeueAfter(rest));
@@ -190,9 +207,11 @@ impl Controller for BindingStatus {
             true => self.interpreted_items(&binding, seen_works, (told, &waited)).await?,
         };
         let (binding, revision) = self.tell_binding(&resource, binding, all, found.revision).await?;
-        let template = self.tell_template(&binding).await?;
         let (is_waiting, waiting) = (!waiting.is_empty(), Arc::new(waiting));
-        let seen = Seen { binding: revision, template, works, customized, changes, waiting };
+        let mut seen = Seen { binding: revision, template: None, works, customized, changes, waiting };
+        // Where its template cannot be told, that is tried again, and what the binding says by now is not read again.
+        self.settled.lock().insert(key.clone(), seen.clone());
+        seen.template = self.tell_template(&binding).await?;
         self.settled.lock().insert(key.clone(), seen);
         match failed {
             Some(failed) => Err(failed),

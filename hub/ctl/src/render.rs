@@ -7,6 +7,7 @@ mod files;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
@@ -15,7 +16,8 @@ use karmada_core::placement_review;
 use karmada_core::placement_review::files::{Evaluators, Files, Rendered, render};
 use karmada_core::placement_review::shown::{self, Manifests};
 use karmada_interpreter::Chain;
-use karmada_lua::{Customization, Customized};
+use karmada_lua::machine::Limits;
+use karmada_lua::{Customization, Scripts};
 use karmada_placement_expressions::PlacementExpressions;
 use serde_json::{Value, json};
 
@@ -74,6 +76,10 @@ pub fn run(arguments: &Arguments, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
+/// A hub has a script rest that took much of its time, and asks again later. Here nothing is asked again: what one of a hub may take, a busy machine
+/// makes of it without a rest.
+const PATIENT: Limits = Limits { memory: 64 << 20, time: Duration::from_secs(10) };
+
 /// What becomes of the templates, as a hub with these customizations decides.
 fn rendered(
     files: &Files,
@@ -81,8 +87,8 @@ fn rendered(
     customizations: Vec<Customization>,
     now: Timestamp,
 ) -> Vec<Rendered> {
-    let interpreter = Customized::new(Arc::new(Chain::default()), Arc::new(move || now));
-    interpreter.replace(customizations);
+    let scripts = Scripts::limited(customizations, Arc::new(move || now), PATIENT);
+    let interpreter = Chain::new(vec![Arc::new(scripts), Arc::new(Chain::default())]);
     let expressions = PlacementExpressions::default();
     render(files, what_if, Evaluators { interpreter: &interpreter, expressions: &expressions })
 }
@@ -95,6 +101,7 @@ fn unmade(files: &Files, rendered: &[Rendered]) -> Vec<String> {
         let failed =
             one.review.works.iter().filter_map(|work| Some((&work.cluster, work.work.as_ref().err()?)));
         unmade.extend(failed.map(|(cluster, error)| format!("{name} for {cluster}: {error}")));
+        unmade.extend(one.dependencies_failed.iter().map(|error| format!("what {name} depends on: {error}")));
         if one.review.left_out > 0 {
             unmade.push(format!("{name} is too large to be shown for {} clusters more", one.review.left_out));
         }
@@ -314,6 +321,31 @@ spec: {syncMode: Pull}
         assert_ne!(shown(&files, &of(Vec::new())[secret], false)["status"]["outcome"], "Follows");
         let why = format!("{:#}", held(&text("no Lua (")).err().unwrap());
         assert!(why.contains("ResourceInterpreterCustomization trees"), "{why}");
+        let Held { files, customizations } =
+            held(&text("function GetDependencies(tree) return tree.no.such end")).unwrap();
+        let told =
+            unmade(&files, &rendered(&files, &Default::default(), customizations, Timestamp::UNIX_EPOCH));
+        assert!(told.len() == 1 && told[0].starts_with("what Tree oak depends on: "), "{told:?}");
+    }
+
+    #[test]
+    fn a_customization_that_says_nothing_or_is_there_twice_is_refused() {
+        let customization = |target: &str, members: &str| {
+            format!(
+                "{{apiVersion: config.karmada.io/v1alpha1, kind: ResourceInterpreterCustomization, metadata: {{name: trees}}, spec: {{target: {{{target}}}, customizations: {{{members}}}}}}}\n---\n"
+            )
+        };
+        let tree = "apiVersion: e.io/v1, kind: Tree";
+        let script = "healthInterpretation: {luaScript: 'function InterpretHealth(tree) return true end'}";
+        for (text, why) in [
+            (customization("apiVersion: e.io/v1", script), "spec.target"),
+            (customization(tree, &script.replace("luaScript", "luascript")), "healthInterpretation"),
+            (customization(tree, &script.replace("healthInter", "healthyInter")), "healthyInterpretation"),
+            (customization(tree, script).repeat(2), "twice"),
+        ] {
+            let told = format!("{:#}", held(&text).err().unwrap());
+            assert!(told.contains("ResourceInterpreterCustomization trees") && told.contains(why), "{told}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! [`dispatch`], what becomes of frames in [`frames`].
 
 mod bounds;
+mod chunk_size;
 mod comparison;
 mod digests;
 mod dispatch;
@@ -130,7 +131,8 @@ impl Session {
             no_relist_before: Duration::ZERO,
             digests,
             documents,
-            is_documents_turn: false,
+            // A document that is cut is begun anew: Works, of which a part is kept, go first.
+            is_documents_turn: true,
             identity_ends: Duration::MAX,
             is_asked,
             closing: false,

@@ -107,7 +107,9 @@ impl PlacementReviews {
         let context = Context { now: registry.now(), new_uuid: &|| registry.new_uid() };
         admission::mutate(group, &kind, Operation::Create, &mut policy, None, &context);
         let mut wrong = admission::validate(group, &kind, Operation::Create, &policy, None);
-        wrong.extend(karmada_placement_expressions::validate(&policy, None));
+        if matches!(&*kind, "PropagationPolicy" | "ClusterPropagationPolicy") {
+            wrong.extend(karmada_placement_expressions::validate(&policy, None));
+        }
         if !wrong.is_empty() {
             let causes = wrong.iter().map(karmada_kinds::cause).collect();
             return Err(Status::invalid(group, &kind, &name, causes));

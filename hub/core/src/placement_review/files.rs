@@ -12,7 +12,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::{names, object};
-use karmada_interpreter::Interpreter;
+use karmada_interpreter::{InterpretError, Interpreter};
 use serde_json::Value;
 
 use super::{Input, Review, WhatIf, review};
@@ -60,6 +60,8 @@ pub struct Rendered {
     pub review: Review,
     /// Kinds and names of what it follows, which depends on it.
     pub follows: BTreeSet<String>,
+    /// Why what it depends on is not known, where its interpreter fails.
+    pub dependencies_failed: Option<InterpretError>,
 }
 
 /// What becomes of each template, in their order.
@@ -72,14 +74,15 @@ pub fn render(files: &Files, what_if: &WhatIf, evaluators: Evaluators<'_>) -> Ve
         .iter()
         .map(|template| reviewed(files, &clusters, template, what_if, evaluators))
         .collect();
-    let mut followers = followers(files, &reviews, interpreter);
+    let (mut followers, mut failed) = followers(files, &reviews, interpreter);
     let there = what_if.apply(&clusters);
     let rendered = reviews.into_iter().enumerate().map(|(template, mut review)| {
         let follows = followers.remove(&template).unwrap_or_default();
         if !follows.is_empty() {
             follow(files, &there, &files.templates[template], &follows, (&mut review, interpreter));
         }
-        Rendered { template, review, follows: follows.into_keys().collect() }
+        let dependencies_failed = failed.remove(&template);
+        Rendered { template, review, follows: follows.into_keys().collect(), dependencies_failed }
     });
     rendered.collect()
 }
@@ -124,16 +127,28 @@ fn looked_at<'a, T>(all: &'a [T], template: &Value, namespace: fn(&T) -> &str) -
 /// What a template follows, by kind and name, and the clusters of each.
 type Followed = BTreeMap<String, BTreeSet<String>>;
 
-/// Which templates follow which others, by their places.
-fn followers(files: &Files, reviews: &[Review], interpreter: &dyn Interpreter) -> BTreeMap<usize, Followed> {
+/// Which templates follow which others, by their places; and of which that is not known.
+fn followers(
+    files: &Files,
+    reviews: &[Review],
+    interpreter: &dyn Interpreter,
+) -> (BTreeMap<usize, Followed>, BTreeMap<usize, InterpretError>) {
     let mut followers: BTreeMap<usize, Followed> = BTreeMap::new();
+    let mut failed = BTreeMap::new();
     let labels: Vec<BTreeMap<String, String>> = files.templates.iter().map(object::labels).collect();
-    for (template, review) in files.templates.iter().zip(reviews) {
+    for (at, (template, review)) in files.templates.iter().zip(reviews).enumerate() {
         let clusters = placed(review);
         if clusters.is_empty() || !is_followed(files, review) {
             continue;
         }
-        let Ok(dependencies) = interpreter.dependencies(template) else { continue };
+        let dependencies = match interpreter.dependencies(template) {
+            Ok(dependencies) => dependencies,
+            Err(InterpretError::NoHook { .. }) => continue,
+            Err(error) => {
+                failed.insert(at, error);
+                continue;
+            }
+        };
         let referrer = bare_binding(template);
         for dependency in &dependencies {
             let here = |at: &usize| {
@@ -155,7 +170,7 @@ fn followers(files: &Files, reviews: &[Review], interpreter: &dyn Interpreter) -
             }
         }
     }
-    followers
+    (followers, failed)
 }
 
 fn candidate<'a>(template: &'a Value, labels: &'a BTreeMap<String, String>) -> Candidate<'a> {

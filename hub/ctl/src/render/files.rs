@@ -142,10 +142,23 @@ pub(super) fn sorted(objects: Vec<Value>, now: Timestamp) -> Result<Held> {
 /// A customization that a hub would take beside these.
 fn customized(one: &Value, others: &[Customization]) -> Result<Customization> {
     let what = name(one);
-    let wrong = admission::validate("config.karmada.io", object::kind(one), Operation::Create, one, None);
-    let words: Vec<String> = wrong.iter().map(ToString::to_string).collect();
-    ensure!(words.is_empty(), "{what} is invalid: {}", words.join("; "));
     let customization = Customization::of(one);
+    ensure!(others.iter().all(|other| other.name != customization.name), "{what} is there twice");
+    ensure!(
+        !customization.api_version.is_empty() && !customization.kind.is_empty(),
+        "{what} is invalid: spec.target needs an apiVersion and a kind"
+    );
+    // What is written as it is read is what a hub reads of it.
+    let read = customization.object();
+    let members = one.pointer("/spec/customizations").and_then(Value::as_object).into_iter().flatten();
+    let of =
+        |member: &str| read.pointer("/spec/customizations").is_some_and(|read| read.get(member).is_some());
+    let unread: Vec<&str> = members.map(|(member, _)| &**member).filter(|member| !of(member)).collect();
+    ensure!(
+        unread.is_empty(),
+        "{what} is invalid: in spec.customizations.{} there is no luaScript, or it is nothing that is asked",
+        unread.join(", spec.customizations.")
+    );
     validation::check(&customization, others).map_err(|why| anyhow::anyhow!("{what} is forbidden: {why}"))?;
     Ok(customization)
 }
@@ -190,7 +203,9 @@ fn completed(group: &str, mut one: Value, now: Timestamp) -> Result<Value> {
     let context = Context { now, new_uuid: &|| ID.to_owned() };
     admission::mutate(group, &kind, Operation::Create, &mut one, None, &context);
     let mut wrong = admission::validate(group, &kind, Operation::Create, &one, None);
-    wrong.extend(karmada_placement_expressions::validate(&one, None));
+    if matches!(&*kind, "PropagationPolicy" | "ClusterPropagationPolicy") && !object::deleting(&one) {
+        wrong.extend(karmada_placement_expressions::validate(&one, None));
+    }
     let words: Vec<String> = wrong.iter().map(ToString::to_string).collect();
     ensure!(words.is_empty(), "{what} is invalid: {}", words.join("; "));
     Ok(one)

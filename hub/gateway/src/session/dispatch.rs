@@ -20,12 +20,13 @@ use karmada_proto::v1::{self, hub_frame};
 
 use self::known::Known;
 use self::listing::Listing;
-use self::outgoing::{ChunkSize, Outgoing};
+use self::outgoing::Outgoing;
 pub(super) use self::removals::NeverHeld;
 use crate::encodings::Encodings;
 use crate::ports::{Work, WorkEvent};
 use crate::queue::{Pending, Queue};
 use crate::release_empty::ReleaseEmpty;
+use crate::session::chunk_size::ChunkSize;
 use crate::session::comparison::Comparison;
 use crate::session::packing::Packs;
 use crate::session::restore_hold::{SessionHold, WithheldDeletes};

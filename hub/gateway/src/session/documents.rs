@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use karmada_proto::DOCUMENTS;
 use karmada_proto::body::{self, Encoded};
 use karmada_proto::v1::{self, Hello, Table};
-use karmada_proto::{CHUNK, DOCUMENTS};
+
+use super::chunk_size::ChunkSize;
 
 /// A document, encoded once for all agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub(super) struct Documents {
     wanted: BTreeMap<u32, Arc<Document>>,
     /// The one that is being told, and how much of it was.
     telling: Option<(Arc<Document>, u64)>,
+    chunk_size: ChunkSize,
 }
 
 impl Documents {
@@ -45,7 +48,12 @@ impl Documents {
         let takes = hello.features.iter().any(|feature| feature == DOCUMENTS);
         let held =
             hello.holdings.iter().map(|holding| (holding.table, Bytes::copy_from_slice(&holding.hash)));
-        Self { held: takes.then(|| held.collect()), wanted: BTreeMap::new(), telling: None }
+        Self {
+            held: takes.then(|| held.collect()),
+            wanted: BTreeMap::new(),
+            telling: None,
+            chunk_size: ChunkSize::default(),
+        }
     }
 
     /// The document of its table is this from now on. One of which the rest is still to come is not told to its end.
@@ -73,7 +81,8 @@ impl Documents {
             self.telling = Some((next.clone(), 0));
         }
         let (document, offset) = self.telling.as_mut()?;
-        let chunk = body::chunk(&document.body.bytes, *offset, CHUNK as u64);
+        let chunk = body::chunk(&document.body.bytes, *offset, self.chunk_size.next());
+        self.chunk_size.sent(chunk.len() as u64);
         let frame = v1::Document {
             table: document.table as u32,
             hash: document.hash.clone(),
@@ -94,6 +103,7 @@ impl Documents {
 
 #[cfg(test)]
 mod tests {
+    use karmada_proto::CHUNK;
     use karmada_proto::v1::Holding;
 
     use super::*;

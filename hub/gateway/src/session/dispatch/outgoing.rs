@@ -4,35 +4,12 @@
 //! chunk. Pure.
 
 use bytes::Bytes;
-use karmada_proto::{CHUNK, body, v1};
+use karmada_proto::{body, v1};
 
 use crate::ports::Work;
 use crate::queue::Pending;
+use crate::session::chunk_size::ChunkSize;
 use crate::work_body;
-
-/// The first chunk of a session.
-const FIRST: u64 = 4 * 1024;
-
-/// How large the next chunk of a session is: they double, up to [`CHUNK`]. An agent keeps the chunks that came whole. How fast the line is, no
-/// end knows when a session begins, as its own system takes what the line does not; so of what came before a line was cut, whatever its rate,
-/// at least about half was whole chunks, and the next session goes on after them.
-#[derive(Debug)]
-pub(super) struct ChunkSize(u64);
-
-impl Default for ChunkSize {
-    fn default() -> Self {
-        Self(FIRST)
-    }
-}
-
-impl ChunkSize {
-    /// What the next chunk carries at most.
-    fn take(&mut self) -> u64 {
-        let size = self.0;
-        self.0 = (size * 2).min(CHUNK as u64);
-        size
-    }
-}
 
 /// A body on its way.
 #[derive(Debug)]
@@ -70,34 +47,10 @@ impl Outgoing {
 
     /// The frame with the next chunk of at most `room` bytes, and whether it is the last one.
     pub(super) fn next_chunk(&mut self, room: u64, size: &mut ChunkSize) -> (v1::Upsert, bool) {
-        let chunk = body::chunk(&self.encoded, self.frame.offset, room.min(size.take()));
+        let chunk = body::chunk(&self.encoded, self.frame.offset, room.min(size.next()));
+        size.sent(chunk.len() as u64);
         let frame = v1::Upsert { chunk, ..self.frame.clone() };
         self.frame.offset += frame.chunk.len() as u64;
         (frame, self.frame.offset >= self.frame.encoded_size)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Wherever a session is cut, at least about half of what was sent by then was whole chunks.
-    #[test]
-    fn what_is_cut_goes_on_at_half_of_it_or_later() {
-        let encoded = Bytes::from(vec![7; 1_000_000]);
-        for cut in (FIRST..1_000_000).step_by(997) {
-            let frame = v1::Upsert { encoded_size: encoded.len() as u64, ..v1::Upsert::default() };
-            let mut body = Outgoing { frame, encoded: encoded.clone(), is_second: false };
-            let (mut size, mut whole) = (ChunkSize::default(), 0);
-            loop {
-                let (frame, _) = body.next_chunk(u64::MAX, &mut size);
-                assert!((1..=CHUNK).contains(&frame.chunk.len()));
-                if body.frame.offset > cut {
-                    break;
-                }
-                whole = body.frame.offset;
-            }
-            assert!(whole >= (cut - FIRST) / 2, "{whole} of {cut}");
-        }
     }
 }
