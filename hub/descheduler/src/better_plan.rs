@@ -26,6 +26,7 @@ use karmada_quantity::Quantity;
 use crate::move_note::{MoveNote, Permit};
 use crate::quality::{self, Measure, Quality};
 use crate::standing::{self, Stays};
+use crate::way::{Way, carried, numbers};
 
 /// A plan is looked at that moves one replica of so many, or more: a fifth.
 pub const ONE_OF: i64 = 5;
@@ -62,6 +63,12 @@ impl Step {
     /// How many replicas it moves.
     pub fn moved(&self) -> i64 {
         self.gives.values().sum()
+    }
+
+    /// The clusters in which none would be left.
+    pub fn leaves(&self) -> impl Iterator<Item = &str> {
+        let stays = |name: &str| self.clusters.iter().any(|target| target.name == name);
+        self.gives.keys().map(String::as_str).filter(move |name| !stays(name))
     }
 
     /// The binding after it.
@@ -102,7 +109,10 @@ pub fn decide<C: Borrow<Cluster>>(facts: &Facts<'_, C>, most: i64) -> Result<Ste
     if length <= 0 || (length < whole && facts.is_swapped(&way)) {
         return Err(Stays::NoBudget);
     }
-    Ok(facts.step(&way, length, &permit))
+    let step = facts.step(&way, length, &permit);
+    let is_preserved = facts.binding.spec.preserve_resources_on_deletion == Some(true);
+    let left = step.leaves().next().filter(|_| is_preserved).map(str::to_owned);
+    left.map_or(Ok(step), |left| Err(Stays::Preserved(left)))
 }
 
 impl<C: Borrow<Cluster>> Facts<'_, C> {
@@ -269,93 +279,6 @@ fn with_room(cluster: &Cluster, pods: i64) -> Cluster {
     let allocatable = [("pods".to_owned(), Quantity::from_units(pods.max(0)))].into();
     cluster.status.resource_summary = Some(ResourceSummary { allocatable, ..ResourceSummary::default() });
     cluster
-}
-
-/// Who has how many replicas.
-fn numbers(targets: &[TargetCluster]) -> BTreeMap<&str, i64> {
-    targets.iter().map(|target| (&*target.name, i64::from(target.replicas))).collect()
-}
-
-/// Who gives replicas, and who gets them, on the way from how a workload stands to its plan.
-struct Way {
-    gives: BTreeMap<String, Giver>,
-    gets: BTreeMap<String, i64>,
-    most: i64,
-}
-
-/// Who gives replicas.
-struct Giver {
-    gives: i64,
-    /// How many stay there by the plan.
-    stay: i64,
-}
-
-impl Way {
-    fn between(placed: &BTreeMap<&str, i64>, plan: &BTreeMap<&str, i64>) -> Way {
-        let count = |of: &BTreeMap<&str, i64>, name: &str| of.get(name).copied().unwrap_or(0);
-        let giver = |(name, has): (&&str, &i64)| {
-            let stay = count(plan, name);
-            (stay < *has).then(|| ((*name).to_owned(), Giver { gives: has - stay, stay }))
-        };
-        let getter = |(name, wanted): (&&str, &i64)| {
-            let more = wanted - count(placed, name);
-            (more > 0).then(|| ((*name).to_owned(), more))
-        };
-        let gives = placed.iter().filter_map(giver).collect();
-        Way { gives, gets: plan.iter().filter_map(getter).collect(), most: i64::MAX }
-    }
-
-    /// Goes on with a move: from and to its clusters alone, and no further than it was to go.
-    fn keep_to(&mut self, note: &MoveNote) {
-        self.gives.retain(|name, _| note.from.contains(name));
-        self.gets.retain(|name, _| note.to.contains(name));
-        self.most = note.left;
-    }
-
-    /// How many replicas are moved on it.
-    fn length(&self) -> i64 {
-        let gives = self.gives.values().map(|giver| giver.gives).sum::<i64>();
-        gives.min(self.gets.values().sum()).min(self.most)
-    }
-
-    /// Its first so many replicas: first those of clusters that are left, the smaller ones first; to where most go.
-    fn first(&self, length: i64) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
-        let mut givers: Vec<(&String, &Giver)> = self.gives.iter().collect();
-        givers.sort_by_key(|(name, giver)| (giver.stay, giver.gives, *name));
-        let mut getters: Vec<(&String, i64)> = self.gets.iter().map(|(name, more)| (name, *more)).collect();
-        getters.sort_by_key(|(name, more)| (-more, *name));
-        (
-            taken(length, givers.into_iter().map(|(name, giver)| (name, giver.gives))),
-            taken(length, getters.into_iter()),
-        )
-    }
-}
-
-/// So many in all, of each what it has.
-fn taken<'a>(mut length: i64, of: impl Iterator<Item = (&'a String, i64)>) -> BTreeMap<String, i64> {
-    let take = |(name, has): (&String, i64)| {
-        let now = has.min(length);
-        length -= now;
-        (now > 0).then(|| (name.clone(), now))
-    };
-    of.filter_map(take).collect()
-}
-
-/// The clusters once these gave and those got replicas, sorted by name, without those that have none any more.
-fn carried(
-    placed: &[TargetCluster],
-    gives: &BTreeMap<String, i64>,
-    gets: &BTreeMap<String, i64>,
-) -> Vec<TargetCluster> {
-    let mut after: BTreeMap<String, TargetCluster> =
-        placed.iter().map(|target| (target.name.clone(), target.clone())).collect();
-    let changes = gives.iter().map(|(name, fewer)| (name, -fewer)).chain(gets.iter().map(|(n, m)| (n, *m)));
-    for (name, change) in changes {
-        let fresh = || TargetCluster { name: name.clone(), ..TargetCluster::default() };
-        let target = after.entry(name.clone()).or_insert_with(fresh);
-        target.replicas = i32::try_from(i64::from(target.replicas) + change).unwrap_or(target.replicas);
-    }
-    after.into_values().filter(|target| target.replicas > 0).collect()
 }
 
 #[cfg(test)]

@@ -16,3 +16,4 @@ pub mod rebalancing;
 pub mod standing;
 mod turns;
 pub mod unschedulable;
+mod way;

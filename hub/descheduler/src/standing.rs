@@ -70,6 +70,9 @@ pub enum Stays {
     /// Nothing is left of the budget, or too little for a move that can be made at once alone.
     #[error("the budget has too little left")]
     NoBudget,
+    /// What would be left in this cluster, with no replica to run, runs on there: its policy preserves it, and nobody would know of it.
+    #[error("it would leave {0}, and by its policy what is there is preserved and runs on")]
+    Preserved(String),
     /// The number of its replicas is the members' own.
     #[error("its members decide how many replicas it has")]
     MembersDecide,

@@ -180,6 +180,18 @@ fn what_is_about_to_change_or_is_held_stays() {
     }
 }
 
+/// What is preserved in a cluster that is left runs on there, beside as many elsewhere.
+#[test]
+fn what_is_preserved_gives_no_clusters_last_replica() {
+    let preserved = |object: &mut Value| object["spec"]["preserveResourcesOnDeletion"] = json!(true);
+    let left = World::new(aggregated(), &[("a", 4), ("b", 12)], &[("a", 3), ("b", 3)]);
+    assert_eq!(left.decide(100).map(|step| step.moved()), Ok(3));
+    let came = left.decide_of(&left.binding(preserved), 100);
+    assert_eq!(came, Err(Stays::Preserved("a".to_owned())));
+    let some_stay = World::new(weighted(), &[("a", 20), ("b", 20)], &[("a", 9), ("b", 1)]);
+    assert_eq!(some_stay.decide_of(&some_stay.binding(preserved), 100).map(|step| step.moved()), Ok(4));
+}
+
 /// Returning to an earlier group is the policy's to say; within the group in which it is it may be moved.
 #[test]
 fn it_stays_in_its_group_of_clusters() {
