@@ -6,6 +6,9 @@
 //! The clusters are written as they were decided. A WorkloadRebalancer's trigger (`rescheduleTriggeredAt`) would have the scheduler decide
 //! once more, of other facts and by no budget, and would stand until there is room, whenever that is.
 //!
+//! What a cluster gives its last replica of is removed there, and removals are limited: beyond the limit they wait for a person, and the workload
+//! runs in both places. So no cluster is left where something waits already, and each by one workload in a minute.
+//!
 //! What is left of the budget, and what was moved a moment ago and no report shows yet, is kept in memory. A hub that starts anew moves nothing for
 //! one interval, so that in any stretch of that length no more is moved than the budget has, whenever it starts. Of a write of which nobody
 //! knows what came, it is taken that it was done.
@@ -44,6 +47,10 @@ use crate::turns::Turns;
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
 
+/// Between two workloads that leave one cluster: far below the removals that wait for a person, which are ten in a minute unless a policy says
+/// otherwise.
+const TURN: Duration = Duration::from_secs(60);
+
 /// How often it looks, and how much it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebalancingOptions {
@@ -68,6 +75,8 @@ struct Ledger {
     budget: Budget,
     /// Where it was moved to, until reports show it: two workloads are not moved into one gap.
     moved: Assumptions,
+    /// When each cluster was left last by a workload; a start counts as one.
+    left: BTreeMap<String, Duration>,
 }
 
 /// A step, and when it was entered into the ledger.
@@ -88,13 +97,26 @@ impl Ledger {
         self.budget.spend(step.moved(), at);
         let unseen = self.moved.unseen(binding, &step.clusters, at);
         self.moved.placed(binding, &step.clusters, unseen, at);
+        self.left.retain(|_, then| at.saturating_sub(*then) < TURN);
+        self.left.extend(step.leaves().map(|cluster| (cluster.to_owned(), at)));
         Entered { step, at }
+    }
+
+    /// The step, unless a cluster would be left that another workload left a moment ago.
+    fn paced(&self, step: Step, now: Duration) -> Result<Step, Stays> {
+        let last = |cluster: &str| self.left.get(cluster).copied().unwrap_or_default();
+        let lately = step.leaves().find(|cluster| now.saturating_sub(last(cluster)) < TURN);
+        let lately = lately.map(str::to_owned);
+        lately.map_or(Ok(step), |cluster| Err(Stays::LeftLately(cluster)))
     }
 
     /// It was not done.
     fn strike(&mut self, binding: &ResourceBinding, entered: &Entered) {
         self.budget.give_back(entered.step.moved(), entered.at);
         self.moved.remove(binding.namespace(), binding.name());
+        for cluster in entered.step.leaves() {
+            self.left.remove(cluster);
+        }
     }
 }
 
@@ -112,7 +134,7 @@ impl Rebalancing {
             interval,
             turns: Turns::every(interval),
             started: Instant::now(),
-            ledger: Mutex::new(Ledger { budget, moved: Assumptions::default() }),
+            ledger: Mutex::new(Ledger { budget, moved: Assumptions::default(), left: BTreeMap::new() }),
         })
     }
 
@@ -172,7 +194,16 @@ impl Rebalancing {
         let agents_are_asked = self.estimator.is_some();
         let facts = Facts { binding, afresh: &input, agents_are_asked, now };
         let left = ledger.budget.left(moment);
-        Ok(better_plan::decide(&facts, left).map(|step| ledger.enter(binding, step, moment)))
+        let step = better_plan::decide(&facts, left).and_then(|step| self.removable(step));
+        let step = step.and_then(|step| ledger.paced(step, moment));
+        Ok(step.map(|step| ledger.enter(binding, step, moment)))
+    }
+
+    /// The step, unless a cluster would be left from which removals wait for a person.
+    fn removable(&self, step: Step) -> Result<Step, Stays> {
+        let is_held = |cluster: &&str| !self.shared.removal_limit.marked(cluster).is_empty();
+        let held = step.leaves().find(is_held).map(str::to_owned);
+        held.map_or(Ok(step), |cluster| Err(Stays::RemovalsHeld(cluster)))
     }
 
     /// Whether members scale the workload: they would keep the numbers that they have.

@@ -40,6 +40,9 @@ pub enum Stays {
     /// Not all replicas of this cluster are ready, or more are there.
     #[error("not all of its replicas in {0} are ready, and no others there")]
     NotReady(String),
+    /// It still runs in this cluster, where it is not placed any more.
+    #[error("it still runs in {0}, which it left")]
+    StillThere(String),
     /// It was placed or moved a short while ago, and rests.
     #[error("it was placed or moved a while ago, and rests for {0:#}")]
     Rests(SignedDuration),
@@ -73,6 +76,12 @@ pub enum Stays {
     /// What would be left in this cluster, with no replica to run, runs on there: its policy preserves it, and nobody would know of it.
     #[error("it would leave {0}, and by its policy what is there is preserved and runs on")]
     Preserved(String),
+    /// Something that is to leave this cluster waits for a person, and whatever else leaves it would wait as well.
+    #[error("what is to be removed from {0} waits for a person, and so nothing more is")]
+    RemovalsHeld(String),
+    /// Another workload left this cluster a moment ago, and not many are to leave it at once.
+    #[error("something else left {0} a moment ago")]
+    LeftLately(String),
     /// The number of its replicas is the members' own.
     #[error("its members decide how many replicas it has")]
     MembersDecide,
@@ -109,6 +118,9 @@ pub fn permit<C: Borrow<Cluster>>(
     }
     if let Some(target) = binding.spec.clusters.iter().find(|target| !is_ready(binding, target)) {
         return Err(Stays::NotReady(target.name.clone()));
+    }
+    if let Some(left) = still_there(binding) {
+        return Err(Stays::StillThere(left.to_owned()));
     }
     if let Some(rests) = settles(binding, now) {
         return Err(Stays::Rests(rests));
@@ -148,6 +160,13 @@ fn is_ready(binding: &ResourceBinding, target: &TargetCluster) -> bool {
     };
     let mut items = binding.status.aggregated_status.iter();
     items.find(|item| item.cluster_name == target.name).is_some_and(is_whole)
+}
+
+/// A cluster that tells of it, though it is not placed there.
+fn still_there(binding: &ResourceBinding) -> Option<&str> {
+    let is_placed = |name: &str| binding.spec.clusters.iter().any(|target| target.name == name);
+    let mut told = binding.status.aggregated_status.iter().map(|item| &*item.cluster_name);
+    told.find(|name| !is_placed(name))
 }
 
 /// How long what the scheduler placed last still settles; none where it has.

@@ -155,6 +155,7 @@ fn what_is_about_to_change_or_is_held_stays() {
         |field: &'static str, value: Value| move |object: &mut Value| object["spec"][field] = value.clone();
     let not_ready = || Stays::NotReady("a".to_owned());
     let item = "/status/aggregatedStatus/0";
+    let two = json!([world.object()["status"]["aggregatedStatus"][0], {"clusterName": "c", "applied": true}]);
     for (edit, wanted) in [
         (&set("/spec/resource/kind", json!("StatefulSet")) as &dyn Fn(&mut Value), Stays::NotByRoom),
         (&spec("suspension", json!({"scheduling": true})), Stays::Held),
@@ -171,6 +172,7 @@ fn what_is_about_to_change_or_is_held_stays() {
         (&set("/status/aggregatedStatus/0/applied", json!(false)), not_ready()),
         (&set("/status/aggregatedStatus", json!([])), not_ready()),
         (&set(item, json!({"clusterName": "a", "applied": true, "health": "Healthy"})), not_ready()),
+        (&set("/status/aggregatedStatus", two), Stays::StillThere("c".to_owned())),
         (
             &set("/status/lastScheduledTime", json!("2026-05-01T11:59:00Z")),
             Stays::Rests(SignedDuration::from_mins(1)),

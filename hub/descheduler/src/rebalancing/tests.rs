@@ -6,6 +6,7 @@ use karmada_api::binding::ObjectReference;
 use karmada_controllers::estimator::{Answers, RoomQuestion};
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
+use karmada_controllers::port::Change;
 use karmada_controllers::port::fake::FakeApi;
 use karmada_controllers::rig::{self, key};
 use karmada_controllers::runner::Clock;
@@ -272,6 +273,60 @@ async fn over_a_restart_no_more_is_moved_in_an_interval() {
     assert_eq!(stands(&api, "web"), numbers([("a", 6), ("b", 4)]));
     second.round(&["web"]).await;
     assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]), "no further than was decided");
+}
+
+/// As few clusters as possible take these.
+fn aggregated(name: &str, clusters: &Value) -> Vec<Value> {
+    let mut objects = workload(name, clusters);
+    let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let note = "policy.karmada.io/applied-placement";
+    objects[1]["metadata"]["annotations"][note] = json!(placement.to_string());
+    objects[1]["spec"]["placement"] = placement;
+    objects
+}
+
+/// Some workloads that are to leave `a`, where they have one replica each.
+fn leaving(names: &[&str]) -> Vec<Value> {
+    let mut objects = [cluster("a", 3, 3), cluster("b", 90, 9)].concat();
+    let clusters = json!([{"name": "a", "replicas": 1}, {"name": "b", "replicas": 3}]);
+    objects.extend(names.iter().flat_map(|name| aggregated(name, &clusters)));
+    objects
+}
+
+/// A removal that was one of too many would wait for a person, and the workload ran in both clusters.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_left_by_one_workload_in_a_minute() {
+    let names = ["w1", "w2", "w3"];
+    let api = state(leaving(&names));
+    let hub = Hub::start(&api, Instant::now(), 100, None).await;
+    hub.look(&names).await;
+    let there = || names.iter().filter(|name| stands(&api, name).contains_key("a")).count();
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        hub.round(&names).await;
+        all.push(there());
+    }
+    assert_eq!(all, [2, 1, 0, 0]);
+}
+
+/// Where something waits already, whatever else leaves waits as well.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_not_left_while_removals_wait_there() {
+    let mut objects = leaving(&["web"]);
+    objects.push(json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "other", "namespace": "karmada-es-a",
+        "labels": {"edge.karmada.io/removal-held": "20260501T110000Z"}}, "spec": {"workload": {"manifests": []}}}));
+    let api = state(objects);
+    let hub = Hub::start(&api, Instant::now(), 100, None).await;
+    let work = Key { namespace: "karmada-es-a".into(), name: "other".into() };
+    let works = kinds::works(&*api).unwrap();
+    let note = fetch::object(&*api, &works, &work.namespace, &work.name).await.unwrap().unwrap();
+    hub.shared.removal_limit.observe(&Change::Applied(note.clone()));
+    hub.look(&["web"]).await;
+    hub.round(&["web"]).await;
+    assert_eq!(stands(&api, "web"), numbers([("a", 1), ("b", 3)]));
+    hub.shared.removal_limit.observe(&Change::Deleted(note));
+    hub.round(&["web"]).await;
+    assert_eq!(stands(&api, "web"), numbers([("b", 4)]));
 }
 
 /// What members scale keeps the number that it has there.
