@@ -16,7 +16,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::{Cluster, ResourceSummary};
-use karmada_api::strings::annotations;
 use karmada_core::failback;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
@@ -26,7 +25,7 @@ use karmada_quantity::Quantity;
 use crate::move_note::{MoveNote, Permit};
 use crate::quality::{self, Measure, Quality};
 use crate::standing::{self, Stays};
-use crate::way::{Way, carried, numbers};
+use crate::way::{Way, carried, changes, numbers};
 
 /// A plan is looked at that moves one replica of so many, or more: a fifth.
 pub const ONE_OF: i64 = 5;
@@ -57,6 +56,8 @@ pub struct Step {
     pub gets: BTreeMap<String, i64>,
     /// What is to be noted of it.
     pub note: MoveNote,
+    /// Whether it takes back the last step.
+    pub is_back: bool,
 }
 
 impl Step {
@@ -73,12 +74,8 @@ impl Step {
 
     /// The binding after it.
     pub fn applied(&self, binding: &ResourceBinding) -> ResourceBinding {
-        let mut wanted = binding.clone();
+        let mut wanted = self.note.written(binding);
         wanted.spec.clusters.clone_from(&self.clusters);
-        if let Ok(text) = serde_json::to_string(&self.note) {
-            let notes = wanted.metadata.annotations.get_or_insert_default();
-            notes.insert(annotations::REBALANCED.to_owned(), text);
-        }
         wanted
     }
 }
@@ -110,9 +107,10 @@ pub fn decide<C: Borrow<Cluster>>(facts: &Facts<'_, C>, most: i64) -> Result<Ste
         return Err(Stays::NoBudget);
     }
     let step = facts.step(&way, length, &permit);
-    let is_preserved = facts.binding.spec.preserve_resources_on_deletion == Some(true);
-    let left = step.leaves().next().filter(|_| is_preserved).map(str::to_owned);
-    left.map_or(Ok(step), |left| Err(Stays::Preserved(left)))
+    match facts.preserving(&step) {
+        Some(name) => Err(Stays::Preserved(name)),
+        None => Ok(step),
+    }
 }
 
 impl<C: Borrow<Cluster>> Facts<'_, C> {
@@ -149,6 +147,16 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
         is_bound && leaves && !way.gets.keys().all(placed)
     }
 
+    /// A cluster that a step leaves or enters, where what is left by a workload is preserved: it runs on there. Who enters one may have to leave it
+    /// again, as what comes to nothing is taken back.
+    fn preserving(&self, step: &Step) -> Option<String> {
+        let spec = &self.binding.spec;
+        let is_new = |name: &&str| !spec.clusters.iter().any(|target| target.name == *name);
+        let enters = step.gets.keys().map(String::as_str).filter(is_new);
+        let is_preserved = spec.preserve_resources_on_deletion == Some(true);
+        step.leaves().chain(enters).next().filter(|_| is_preserved).map(str::to_owned)
+    }
+
     fn step(&self, way: &Way, length: i64, permit: &Permit) -> Step {
         let (gives, gets) = way.first(length);
         let left = match permit {
@@ -156,17 +164,18 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
             Permit::Onward(note) => note.left - length,
         };
         let names = |of: &mut dyn Iterator<Item = &String>| of.cloned().collect();
+        let clusters = carried(&self.binding.spec.clusters, &gives, &gets);
         let note = MoveNote {
             // As the API stores times.
             at: Timestamp::from_second(self.now.as_second()).unwrap_or(self.now),
             left,
             from: names(&mut way.gives.keys()),
             to: names(&mut way.gets.keys()),
+            changed: changes(&self.binding.spec.clusters, &clusters),
             ..MoveNote::default()
         };
         let note = MoveNote::next(MoveNote::of(self.binding).as_ref(), permit, note);
-        let clusters = carried(&self.binding.spec.clusters, &gives, &gets);
-        Step { clusters, gives, gets, note }
+        Step { clusters, gives, gets, note, is_back: false }
     }
 }
 
@@ -282,4 +291,4 @@ fn with_room(cluster: &Cluster, pods: i64) -> Cluster {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

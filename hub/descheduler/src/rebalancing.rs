@@ -9,6 +9,8 @@
 //! What a cluster gives its last replica of is removed there, and removals are limited: beyond the limit they wait for a person, and the workload
 //! runs in both places. So no cluster is left where something waits already, and each by one workload in a minute.
 //!
+//! Where what was moved does not become ready, it is moved back once, and the workload rests for long: the other half of it has borne all for a while.
+//!
 //! What is left of the budget, and what was moved a moment ago and no report shows yet, is kept in memory. A hub that starts anew moves nothing for
 //! one interval, so that in any stretch of that length no more is moved than the budget has, whenever it starts. Of a write of which nobody
 //! knows what came, it is taken that it was done.
@@ -16,7 +18,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::ResourceBinding;
@@ -33,7 +34,7 @@ use karmada_controllers::port::{Api, ApiError, Key, Resource};
 use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::Input;
-use karmada_core::scheduler::assumptions::{Assumptions, Taken};
+use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use parking_lot::Mutex;
@@ -42,14 +43,13 @@ use tokio::time::Instant;
 
 use crate::better_plan::{self, Facts, Step};
 use crate::budget::Budget;
+use crate::ledger::{Entered, Ledger};
+use crate::move_note::{LONGEST_REST, MoveNote};
 use crate::standing::{self, Stays};
+use crate::take_back::{self, Course};
 use crate::turns::Turns;
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
-
-/// Between two workloads that leave one cluster: far below the removals that wait for a person, which are ten in a minute unless a policy says
-/// otherwise.
-const TURN: Duration = Duration::from_secs(60);
 
 /// How often it looks, and how much it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,56 +70,6 @@ pub struct Rebalancing {
     ledger: Mutex<Ledger>,
 }
 
-/// What was moved.
-struct Ledger {
-    budget: Budget,
-    /// Where it was moved to, until reports show it: two workloads are not moved into one gap.
-    moved: Assumptions,
-    /// When each cluster was left last by a workload; a start counts as one.
-    left: BTreeMap<String, Duration>,
-}
-
-/// A step, and when it was entered into the ledger.
-struct Entered {
-    step: Step,
-    at: Duration,
-}
-
-impl Ledger {
-    /// What other bindings were given that no report shows yet. What this one was given is ready, so it is in the reports.
-    fn taken_by_others(&mut self, binding: &ResourceBinding, now: Duration) -> Taken {
-        self.moved.remove(binding.namespace(), binding.name());
-        self.moved.collect(now);
-        self.moved.taken(now)
-    }
-
-    fn enter(&mut self, binding: &ResourceBinding, step: Step, at: Duration) -> Entered {
-        self.budget.spend(step.moved(), at);
-        let unseen = self.moved.unseen(binding, &step.clusters, at);
-        self.moved.placed(binding, &step.clusters, unseen, at);
-        self.left.retain(|_, then| at.saturating_sub(*then) < TURN);
-        self.left.extend(step.leaves().map(|cluster| (cluster.to_owned(), at)));
-        Entered { step, at }
-    }
-
-    /// The step, unless a cluster would be left that another workload left a moment ago.
-    fn paced(&self, step: Step, now: Duration) -> Result<Step, Stays> {
-        let last = |cluster: &str| self.left.get(cluster).copied().unwrap_or_default();
-        let lately = step.leaves().find(|cluster| now.saturating_sub(last(cluster)) < TURN);
-        let lately = lately.map(str::to_owned);
-        lately.map_or(Ok(step), |cluster| Err(Stays::LeftLately(cluster)))
-    }
-
-    /// It was not done.
-    fn strike(&mut self, binding: &ResourceBinding, entered: &Entered) {
-        self.budget.give_back(entered.step.moved(), entered.at);
-        self.moved.remove(binding.namespace(), binding.name());
-        for cluster in entered.step.leaves() {
-            self.left.remove(cluster);
-        }
-    }
-}
-
 impl Rebalancing {
     /// A controller, which asks an estimator where the scheduler does.
     pub fn new(
@@ -134,7 +84,7 @@ impl Rebalancing {
             interval,
             turns: Turns::every(interval),
             started: Instant::now(),
-            ledger: Mutex::new(Ledger { budget, moved: Assumptions::default(), left: BTreeMap::new() }),
+            ledger: Mutex::new(Ledger::new(budget)),
         })
     }
 
@@ -148,20 +98,20 @@ impl Rebalancing {
         &self,
         key: &Key,
         binding: &ResourceBinding,
+        clusters: &[Arc<Cluster>],
         now: Timestamp,
     ) -> Result<Result<Entered, Stays>, Error> {
         if self.ledger.lock().budget.left(self.started.elapsed()) <= 0 {
             return Ok(Err(Stays::NoBudget));
         }
-        let clusters = self.shared.clusters.all("");
         // Before agents are asked.
-        if let Err(stays) = standing::permit(binding, &clusters, now) {
+        if let Err(stays) = standing::permit(binding, clusters, now) {
             return Ok(Err(stays));
         }
         if self.members_decide(binding).await? {
             return Ok(Err(Stays::MembersDecide));
         }
-        self.decide(key, binding, &clusters, now).await
+        self.decide(key, binding, clusters, now).await
     }
 
     async fn decide(
@@ -199,6 +149,21 @@ impl Rebalancing {
         Ok(step.map(|step| ledger.enter(binding, step, moment)))
     }
 
+    /// A step back: it does not wait for the budget, and what it takes of it is spent.
+    fn back(&self, binding: &ResourceBinding, step: Step) -> Result<Entered, Stays> {
+        let step = self.removable(step)?;
+        let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
+        ledger.paced(step, moment).map(|step| ledger.enter(binding, step, moment))
+    }
+
+    /// A move is over: it is not to be taken back any more.
+    async fn close(&self, resource: &Resource, binding: &ResourceBinding) -> Result<(), Error> {
+        let Some(note) = MoveNote::of(binding) else { return Ok(()) };
+        let closed = MoveNote { changed: BTreeMap::new(), ..note }.written(binding);
+        self.shared.api.update(resource, fetch::to_value(&closed)?).await?;
+        Ok(())
+    }
+
     /// The step, unless a cluster would be left from which removals wait for a person.
     fn removable(&self, step: Step) -> Result<Step, Stays> {
         let is_held = |cluster: &&str| !self.shared.removal_limit.marked(cluster).is_empty();
@@ -225,8 +190,14 @@ impl Rebalancing {
         let writing = self.shared.api.update(resource, fetch::to_value(&entered.step.applied(binding))?);
         let written = self.shared.metrics.timed(Measure::Rebalance, writing).await;
         let Err(error) = written else {
-            let message = moved(&entered.step, binding.spec.replicas);
-            self.tell(binding, EventType::Normal, events::REBALANCE_BINDING_SUCCEED, &message);
+            let (kind, reason, message) = match entered.step.is_back {
+                true => (EventType::Warning, events::REBALANCE_BINDING_FAILED, taken_back(&entered.step)),
+                false => {
+                    let message = moved(&entered.step, binding.spec.replicas);
+                    (EventType::Normal, events::REBALANCE_BINDING_SUCCEED, message)
+                }
+            };
+            self.tell(binding, kind, reason, &message);
             return Ok(());
         };
         if !matches!(error, ApiError::Unavailable(_)) {
@@ -245,11 +216,26 @@ impl Rebalancing {
     }
 }
 
+/// Who gives or gets how many, in words.
+fn words(of: &BTreeMap<String, i64>) -> String {
+    of.iter().map(|(name, number)| format!("{name}: {number}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What was taken back, in words.
+fn taken_back(step: &Step) -> String {
+    format!(
+        "moved {} replicas back to where they were (from {}; to {}): {} minutes after they were moved not all were ready where they went; \
+         the workload is not moved again for {} days",
+        step.moved(),
+        words(&step.gives),
+        words(&step.gets),
+        take_back::PATIENCE.as_mins(),
+        LONGEST_REST.as_hours() / 24
+    )
+}
+
 /// What was moved, in words.
 fn moved(step: &Step, replicas: i32) -> String {
-    let words = |of: &BTreeMap<String, i64>| {
-        of.iter().map(|(name, number)| format!("{name}: {number}")).collect::<Vec<_>>().join(", ")
-    };
     let (from, to) = (words(&step.gives), words(&step.gets));
     let rest = match step.note.left {
         0 => String::new(),
@@ -281,10 +267,18 @@ impl Controller for Rebalancing {
         if rests.is_positive() {
             return Ok(again(rests));
         }
-        match self.step(key, &binding, now).await? {
+        let clusters = self.shared.clusters.all("");
+        let (step, is_over) = match take_back::course(&binding, &clusters, now) {
+            Course::Fails(step) => (self.back(&binding, step), false),
+            course => (self.step(key, &binding, &clusters, now).await?, course == Course::Over),
+        };
+        match step {
             Ok(entered) => self.carry_out(&resource, &binding, &entered).await?,
             Err(why) => {
                 tracing::debug!(namespace = &*key.namespace, binding = &*key.name, %why, "no replicas are moved");
+                if is_over {
+                    self.close(&resource, &binding).await?;
+                }
             }
         }
         self.turns.looked(key);

@@ -73,8 +73,9 @@ pub enum Stays {
     /// Nothing is left of the budget, or too little for a move that can be made at once alone.
     #[error("the budget has too little left")]
     NoBudget,
-    /// What would be left in this cluster, with no replica to run, runs on there: its policy preserves it, and nobody would know of it.
-    #[error("it would leave {0}, and by its policy what is there is preserved and runs on")]
+    /// It would leave this cluster, or enter it and have to leave it where that comes to nothing. What would be left there runs on: its policy
+    /// preserves it, and nobody would know of it.
+    #[error("what it leaves in {0} would be preserved by its policy, and run on there")]
     Preserved(String),
     /// Something that is to leave this cluster waits for a person, and whatever else leaves it would wait as well.
     #[error("what is to be removed from {0} waits for a person, and so nothing more is")]
@@ -129,7 +130,7 @@ pub fn permit<C: Borrow<Cluster>>(
 }
 
 /// Whether a person holds back what is sent to any cluster, or where it is placed.
-fn is_held(binding: &ResourceBinding) -> bool {
+pub(crate) fn is_held(binding: &ResourceBinding) -> bool {
     binding.spec.suspension.as_ref().is_some_and(|suspension| {
         let some = suspension.dispatching_on_clusters.as_ref();
         suspension.scheduling == Some(true)
@@ -139,7 +140,7 @@ fn is_held(binding: &ResourceBinding) -> bool {
 }
 
 /// Whether the scheduler has seen it as it is, and lets it stand.
-fn is_scheduled<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C]) -> bool {
+pub(crate) fn is_scheduled<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C]) -> bool {
     let mut clusters: Vec<&Cluster> = clusters.iter().map(Borrow::borrow).collect();
     clusters.sort_by(|a, b| a.name().cmp(b.name()));
     let seen = binding.status.scheduler_observed_generation;
@@ -148,7 +149,7 @@ fn is_scheduled<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C]) -
 }
 
 /// Whether a cluster has as many replicas as it is to have, no others, and all of them ready.
-fn is_ready(binding: &ResourceBinding, target: &TargetCluster) -> bool {
+pub(crate) fn is_ready(binding: &ResourceBinding, target: &TargetCluster) -> bool {
     let wanted = i64::from(target.replicas);
     let is_whole = |item: &AggregatedStatusItem| {
         let Some(status) = &item.status else { return false };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use karmada_api::binding::TargetCluster;
 
-use crate::move_note::MoveNote;
+use crate::move_note::{Change, MoveNote};
 
 /// Who has how many replicas.
 pub(crate) fn numbers(targets: &[TargetCluster]) -> BTreeMap<&str, i64> {
@@ -93,4 +93,15 @@ pub(crate) fn carried(
         target.replicas = i32::try_from(i64::from(target.replicas) + change).unwrap_or(target.replicas);
     }
     after.into_values().filter(|target| target.replicas > 0).collect()
+}
+
+/// How many the clusters had before, and have after, where that is another number.
+pub(crate) fn changes(before: &[TargetCluster], after: &[TargetCluster]) -> BTreeMap<String, Change> {
+    let (before, after) = (numbers(before), numbers(after));
+    let count = |of: &BTreeMap<&str, i64>, name: &str| of.get(name).copied().unwrap_or(0);
+    let change = |name: &&str| {
+        let change = Change { before: count(&before, name), after: count(&after, name) };
+        (change.before != change.after).then(|| ((*name).to_owned(), change))
+    };
+    before.keys().chain(after.keys()).filter_map(change).collect()
 }

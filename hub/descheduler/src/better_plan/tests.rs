@@ -1,7 +1,7 @@
 //! Better plans, worse ones, and those that are merely other.
 
 mod stability;
-mod world;
+pub(crate) mod world;
 
 use jiff::SignedDuration;
 use karmada_api::binding::ResourceBinding;
@@ -190,6 +190,9 @@ fn what_is_preserved_gives_no_clusters_last_replica() {
     assert_eq!(left.decide(100).map(|step| step.moved()), Ok(3));
     let came = left.decide_of(&left.binding(preserved), 100);
     assert_eq!(came, Err(Stays::Preserved("a".to_owned())));
+    let new = World::new(weighted(), &[("a", 20), ("b", 20)], &[("a", 10)]);
+    let came = new.decide_of(&new.binding(preserved), 100);
+    assert_eq!(came, Err(Stays::Preserved("b".to_owned())), "it might have to be taken back");
     let some_stay = World::new(weighted(), &[("a", 20), ("b", 20)], &[("a", 9), ("b", 1)]);
     assert_eq!(some_stay.decide_of(&some_stay.binding(preserved), 100).map(|step| step.moved()), Ok(4));
 }

@@ -1,6 +1,7 @@
 //! Rebalancing over the port in memory: time passes as a test says, and members do at once what they are told.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use karmada_api::binding::ObjectReference;
 use karmada_controllers::estimator::{Answers, RoomQuestion};
@@ -169,7 +170,10 @@ async fn what_would_be_placed_elsewhere_is_moved_there_and_told() {
     assert_eq!(hub.events().await, [told("ResourceBinding"), told("Deployment")]);
     let counted = "karmada_descheduler_rebalance_attempts_total{result=\"success\"} 1";
     assert!(hub.shared.metrics.page().lines().any(|line| line == counted));
-    // The clusters' reports are as old as before, so that there seems to be room: it rests.
+    // All are ready there, which is noted once. The clusters' reports are as old as before, so that there seems to be room: it rests.
+    assert_eq!(note(&api, "web").changed.len(), 2);
+    hub.round(&["web"]).await;
+    assert_eq!(note(&api, "web").changed, BTreeMap::new());
     let writes = api.writes();
     for _ in 0..25 {
         tokio::time::advance(Duration::from_secs(120)).await;
@@ -327,6 +331,51 @@ async fn a_cluster_is_not_left_while_removals_wait_there() {
     hub.shared.removal_limit.observe(&Change::Deleted(note));
     hub.round(&["web"]).await;
     assert_eq!(stands(&api, "web"), numbers([("b", 4)]));
+}
+
+/// What was moved to `b` is not ready there.
+async fn report_none_in_b(api: &Arc<FakeApi>, name: &str) {
+    report(api, name).await;
+    let mut binding = api.value(BINDING.0, BINDING.1, "shop", name).unwrap();
+    for item in binding["status"]["aggregatedStatus"].as_array_mut().unwrap() {
+        if item["clusterName"] == "b" {
+            item["status"]["readyReplicas"] = json!(0);
+        }
+    }
+    api.update_status(&api.resource_of(BINDING.0, BINDING.1).unwrap(), binding).await.unwrap();
+}
+
+/// Room is not all that it needs there. A hub that was started anew takes it back as well: what it was is noted on the binding.
+#[tokio::test(start_paused = true)]
+async fn what_does_not_become_ready_where_it_went_is_taken_back() {
+    for restarts in [false, true] {
+        let (api, began) = (state(lopsided()), Instant::now());
+        let mut hub = Hub::start(&api, began, 5, None).await;
+        hub.look(&["web"]).await;
+        tokio::time::advance(Duration::from_secs(120)).await;
+        hub.look(&["web"]).await;
+        report_none_in_b(&api, "web").await;
+        assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]));
+        if restarts {
+            hub = Hub::start(&api, began, 5, None).await;
+            hub.look(&["web"]).await;
+        }
+        for _ in 0..4 {
+            tokio::time::advance(Duration::from_secs(120)).await;
+            hub.look(&["web"]).await;
+        }
+        assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]), "not before ten minutes");
+        tokio::time::advance(Duration::from_secs(120)).await;
+        hub.look(&["web"]).await;
+        assert_eq!(stands(&api, "web"), numbers([("a", 10)]));
+        assert_eq!(note(&api, "web").rest_seconds, LONGEST_REST.as_secs());
+        let told = "Warning RebalanceBindingFailed moved 5 replicas back to where they were (from b: 5; to a: 5): 10 minutes after";
+        assert!(hub.events().await.iter().any(|event| event.contains(told)));
+        for _ in 0..60 {
+            hub.round(&["web"]).await;
+        }
+        assert_eq!(stands(&api, "web"), numbers([("a", 10)]), "it rests for long");
+    }
 }
 
 /// What members scale keeps the number that it has there.
