@@ -91,29 +91,65 @@ pub fn afresh(binding: &ResourceBinding, now: Timestamp) -> ResourceBinding {
 /// Why the binding stays.
 pub fn decide<C: Borrow<Cluster>>(facts: &Facts<'_, C>, most: i64) -> Result<Step, Stays> {
     let permit = standing::permit(facts.binding, facts.afresh.clusters, facts.now)?;
-    let plan = facts.plan(scheduler::schedule(facts.afresh))?;
-    // Mostly it ends here, before all that costs more.
-    facts.way(&plan, &permit)?;
-    let fleet = Fleet::of(facts);
-    let capacity = fleet.capacity(&plan)?;
-    let plan = fleet.lasting(plan, &capacity)?;
-    let way = facts.way(&plan, &permit)?;
-    if permit == Permit::Anew && !fleet.is_better(&plan, &capacity) {
-        return Err(Stays::NoBetter);
-    }
-    let whole = way.length();
-    let length = whole.min(most).min(i64::from(facts.binding.spec.replicas) / 2);
-    if length <= 0 || (length < whole && facts.is_swapped(&way)) {
-        return Err(Stays::NoBudget);
-    }
-    let step = facts.step(&way, length, &permit);
-    match facts.preserving(&step) {
-        Some(name) => Err(Stays::Preserved(name)),
-        None => Ok(step),
-    }
+    let clusters = facts.fit();
+    let afresh = Input {
+        binding: facts.afresh.binding,
+        clusters: &clusters,
+        scheduler: facts.afresh.scheduler,
+        neighbours: facts.afresh.neighbours.clone(),
+        taken: facts.afresh.taken.clone(),
+        exact: facts.afresh.exact.clone(),
+        residency: facts.afresh.residency.clone(),
+        expressions: facts.afresh.expressions,
+    };
+    let Facts { binding, agents_are_asked, now, .. } = *facts;
+    Facts { binding, afresh: &afresh, agents_are_asked, now }.decide(&permit, most)
 }
 
 impl<C: Borrow<Cluster>> Facts<'_, C> {
+    /// The clusters that may get something, and those in which it is: one that is not well, or does not tell its room, is as if it were not
+    /// there, and holds up nobody elsewhere.
+    fn fit(&self) -> Vec<&Cluster> {
+        let placed = |name: &str| self.binding.spec.clusters.iter().any(|target| target.name == name);
+        let is_well = |cluster: &Cluster| {
+            let target = TargetCluster { name: cluster.name().to_owned(), ..TargetCluster::default() };
+            let one = |_: &str| Some(cluster);
+            standing::unwell(self.binding, std::slice::from_ref(&target), one, self.now).is_none()
+        };
+        let all = self.afresh.clusters.iter().map(Borrow::borrow);
+        all.filter(|cluster| placed(cluster.name()) || (self.tells_room(cluster) && is_well(cluster)))
+            .collect()
+    }
+
+    /// Whether a cluster's report says how much room it has, and so does its agent, where agents are asked.
+    fn tells_room(&self, cluster: &Cluster) -> bool {
+        let answers = self.afresh.exact.get(cluster.name()).is_some_and(|room| *room >= 0);
+        cluster.status.resource_summary.is_some() && (answers || !self.agents_are_asked)
+    }
+
+    fn decide(&self, permit: &Permit, most: i64) -> Result<Step, Stays> {
+        let plan = self.plan(scheduler::schedule(self.afresh))?;
+        // Mostly it ends here, before all that costs more.
+        self.way(&plan, permit)?;
+        let fleet = Fleet::of(self);
+        let capacity = fleet.capacity(&plan)?;
+        let plan = fleet.lasting(plan, &capacity)?;
+        let way = self.way(&plan, permit)?;
+        if *permit == Permit::Anew && !fleet.is_better(&plan, &capacity) {
+            return Err(Stays::NoBetter);
+        }
+        let whole = way.length();
+        let length = whole.min(most).min(i64::from(self.binding.spec.replicas) / 2);
+        if length <= 0 || (length < whole && self.is_swapped(&way)) {
+            return Err(Stays::NoBudget);
+        }
+        let step = self.step(&way, length, permit);
+        match self.preserving(&step) {
+            Some(name) => Err(Stays::Preserved(name)),
+            None => Ok(step),
+        }
+    }
+
     /// Where the scheduler would place it, in the group of clusters in which it is.
     fn plan(&self, decision: Decision) -> Result<Vec<TargetCluster>, Stays> {
         let Outcome::Scheduled(plan) = decision.outcome else { return Err(Stays::NoPlan) };
@@ -197,7 +233,10 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
         if let Some(name) = standing::unwell(self.facts.binding, targets, find, self.facts.now) {
             return Err(Stays::Unwell(name));
         }
-        match targets.iter().find(|target| !self.tells_room(&target.name)) {
+        match targets
+            .iter()
+            .find(|target| !find(&target.name).is_some_and(|cluster| self.facts.tells_room(cluster)))
+        {
             Some(target) => Err(Stays::RoomUnknown(target.name.clone())),
             None => Ok(()),
         }
@@ -216,14 +255,6 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
             *room = room.saturating_add(i64::from(target.replicas));
         }
         Ok(capacity)
-    }
-
-    /// Whether a cluster's report says how much room it has, and so does its agent, where agents are asked.
-    fn tells_room(&self, name: &str) -> bool {
-        let reports =
-            self.clusters.get(name).is_some_and(|cluster| cluster.status.resource_summary.is_some());
-        let answers = self.facts.afresh.exact.get(name).is_some_and(|room| *room >= 0);
-        reports && (answers || !self.facts.agents_are_asked)
     }
 
     /// The plan, or the one that it leads to: what would stand once it is carried out.

@@ -111,15 +111,15 @@ fn a_cluster_that_is_not_well_neither_gives_nor_gets() {
         unwell("a"),
         "what a person cordons is left to stand"
     );
-    assert_eq!(with("b", |site| site.is_ready = false), unwell("b"));
+    assert_eq!(with("b", |site| site.is_ready = false), Ok("a6 c6".to_owned()), "it holds up nobody else");
     assert_eq!(with("a", |site| site.is_ready = false), unwell("a"));
     let mut fresh = world.clone();
     fresh.now = "2026-01-01T00:09:00Z".parse().unwrap();
     let never = fresh.binding(|object| object["status"]["lastScheduledTime"] = json!("2026-01-01T00:00:00Z"));
     assert_eq!(
         fresh.decide_of(&never, 9),
-        Err(Stays::Unwell("a".to_owned())),
-        "ready for nine minutes alone"
+        Err(Stays::Near),
+        "ready for nine minutes alone, none is there to go to"
     );
 }
 
@@ -133,7 +133,7 @@ fn without_estimates_nothing_moves() {
         after(&world, 100)
     };
     assert_eq!(silent(&["a", "b"]), Ok("a5 b5".to_owned()));
-    assert_eq!(silent(&["a"]), unknown("b"));
+    assert_eq!(silent(&["a"]), Err(Stays::Near), "nothing goes to who is silent");
     assert_eq!(silent(&["b"]), unknown("a"));
     let mut blank = world.clone();
     blank.sites.get_mut("a").unwrap().tells = false;
@@ -180,6 +180,17 @@ fn what_is_about_to_change_or_is_held_stays() {
     ] {
         assert_eq!(why(edit), wanted);
     }
+}
+
+/// One cluster that is away for long does not hold up the rest of a fleet.
+#[test]
+fn who_is_silent_or_away_elsewhere_holds_up_no_move() {
+    let mut world = World::new(weighted(), &[("a", 20), ("b", 20), ("c", 20), ("d", 20)], &[("a", 12)]);
+    world.sites.get_mut("d").unwrap().is_ready = false;
+    world.agents = Some(["a", "b"].map(str::to_owned).to_vec());
+    assert_eq!(after(&world, 100), Ok("a6 b6".to_owned()));
+    world.placed.insert("d".to_owned(), 2);
+    assert_eq!(after(&world, 100), Err(Stays::Unwell("d".to_owned())));
 }
 
 /// What is preserved in a cluster that is left runs on there, beside as many elsewhere.
