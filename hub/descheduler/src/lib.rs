@@ -11,6 +11,7 @@
 pub mod better_plan;
 pub mod budget;
 pub mod descheduler;
+mod exact_room;
 mod ledger;
 pub mod move_note;
 mod quality;

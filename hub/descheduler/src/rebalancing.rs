@@ -43,6 +43,7 @@ use tokio::time::Instant;
 
 use crate::better_plan::{self, Facts, Step};
 use crate::budget::Budget;
+use crate::exact_room;
 use crate::ledger::{Entered, Ledger};
 use crate::move_note::{LONGEST_REST, MoveNote};
 use crate::standing::{self, Stays};
@@ -141,6 +142,7 @@ impl Rebalancing {
         // One at a time: the next sees what this one takes.
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
         input.taken = ledger.taken_by_others(binding, moment);
+        input.exact = exact_room::beside_taken(&input);
         let agents_are_asked = self.estimator.is_some();
         let facts = Facts { binding, afresh: &input, agents_are_asked, now };
         let left = ledger.budget.left(moment);

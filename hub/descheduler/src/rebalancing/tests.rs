@@ -427,3 +427,19 @@ async fn agents_are_asked_of_what_may_be_moved_and_silence_moves_nothing() {
         assert_eq!(asked, if wanted.len() == 2 { 1 } else { 2 }, "not while it rests");
     }
 }
+
+/// An agent tells of now: what was moved there a moment ago is not there yet. By its report alone the cluster had room for all.
+#[tokio::test(start_paused = true)]
+async fn two_workloads_are_not_moved_into_one_gap_that_an_agent_told() {
+    let mut objects = [cluster("a", 20, 20), cluster("b", 100, 0)].concat();
+    objects
+        .extend(["w1", "w2"].iter().flat_map(|name| workload(name, &json!([{"name": "a", "replicas": 10}]))));
+    let api = state(objects);
+    let answers = [("a".to_owned(), Ok(0)), ("b".to_owned(), Ok(10))].into();
+    let agents = Arc::new(Agents { answers, asked: Mutex::default() });
+    let hub = Hub::start(&api, Instant::now(), 100, Some(agents)).await;
+    hub.look(&["w1", "w2"]).await;
+    hub.round(&["w1", "w2"]).await;
+    assert_eq!(stands(&api, "w1"), numbers([("a", 5), ("b", 5)]));
+    assert_eq!(stands(&api, "w2"), numbers([("a", 7), ("b", 3)]));
+}
