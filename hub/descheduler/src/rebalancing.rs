@@ -30,7 +30,7 @@ use karmada_controllers::events::{EventType, Reference};
 use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::graceful_eviction::again;
 use karmada_controllers::metrics::Measure;
-use karmada_controllers::port::{Api, ApiError, Key, Resource};
+use karmada_controllers::port::{Api, ApiError, Change, Key, Resource};
 use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::Input;
@@ -115,6 +115,14 @@ impl Rebalancing {
         self.decide(key, binding, clusters, now).await
     }
 
+    /// The clusters that its groups leave to a binding.
+    fn neighbours(&self, key: &Key, binding: &ResourceBinding) -> AllowedClusters {
+        match self.shared.gates.enabled(Gate::WorkloadAffinity) {
+            true => self.shared.bindings.neighbours(key, &binding.spec),
+            false => AllowedClusters::default(),
+        }
+    }
+
     async fn decide(
         &self,
         key: &Key,
@@ -123,24 +131,21 @@ impl Rebalancing {
         now: Timestamp,
     ) -> Result<Result<Entered, Stays>, Error> {
         let afresh = better_plan::afresh(binding, now);
-        let neighbours = match self.shared.gates.enabled(Gate::WorkloadAffinity) {
-            true => self.shared.bindings.neighbours(key, &binding.spec),
-            false => AllowedClusters::default(),
-        };
         let expressions = self.shared.expressions(binding).await?;
         let mut input = Input {
             binding: &afresh,
             clusters,
             scheduler: DEFAULT_SCHEDULER,
-            neighbours,
+            neighbours: self.neighbours(key, binding),
             taken: Taken::new(),
             exact: Exact::new(),
             residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
             expressions: expressions.as_deref(),
         };
         input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
-        // One at a time: the next sees what this one takes.
+        // One at a time: the next sees what this one takes. What others placed while agents were asked counts.
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
+        input.neighbours = self.neighbours(key, binding);
         input.taken = ledger.taken_by_others(binding, moment);
         input.exact = exact_room::beside_taken(&input);
         let agents_are_asked = self.estimator.is_some();
@@ -191,16 +196,14 @@ impl Rebalancing {
     ) -> Result<(), Error> {
         let writing = self.shared.api.update(resource, fetch::to_value(&entered.step.applied(binding))?);
         let written = self.shared.metrics.timed(Measure::Rebalance, writing).await;
-        let Err(error) = written else {
-            let (kind, reason, message) = match entered.step.is_back {
-                true => (EventType::Warning, events::REBALANCE_BINDING_FAILED, taken_back(&entered.step)),
-                false => {
-                    let message = moved(&entered.step, binding.spec.replicas);
-                    (EventType::Normal, events::REBALANCE_BINDING_SUCCEED, message)
-                }
-            };
-            self.tell(binding, kind, reason, &message);
-            return Ok(());
+        let error = match written {
+            Ok(written) => {
+                // At once, not when the watch tells: the next of its group looks where this one is.
+                self.shared.bindings.observe(&Change::Applied(written));
+                self.tell_of(binding, &entered.step);
+                return Ok(());
+            }
+            Err(error) => error,
         };
         if !matches!(error, ApiError::Unavailable(_)) {
             self.ledger.lock().strike(binding, entered);
@@ -209,6 +212,18 @@ impl Rebalancing {
             self.tell(binding, EventType::Warning, events::REBALANCE_BINDING_FAILED, &error.to_string());
         }
         Err(error.into())
+    }
+
+    /// Tells of a step that was done.
+    fn tell_of(&self, binding: &ResourceBinding, step: &Step) {
+        let (kind, reason, message) = match step.is_back {
+            true => (EventType::Warning, events::REBALANCE_BINDING_FAILED, taken_back(step)),
+            false => {
+                let message = moved(step, binding.spec.replicas);
+                (EventType::Normal, events::REBALANCE_BINDING_SUCCEED, message)
+            }
+        };
+        self.tell(binding, kind, reason, &message);
     }
 
     fn tell(&self, binding: &ResourceBinding, kind: EventType, reason: &str, message: &str) {

@@ -7,10 +7,10 @@ use karmada_api::binding::ObjectReference;
 use karmada_controllers::estimator::{Answers, RoomQuestion};
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
-use karmada_controllers::port::Change;
 use karmada_controllers::port::fake::FakeApi;
 use karmada_controllers::rig::{self, key};
 use karmada_controllers::runner::Clock;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -31,11 +31,20 @@ struct Hub {
 impl Hub {
     /// A hub that is started now; it was noon when the test `began`.
     async fn start(api: &Arc<FakeApi>, began: Instant, budget: u32, asks: Option<Arc<dyn Estimator>>) -> Hub {
+        Hub::gated(api, (began, budget), asks, FeatureGates::default()).await
+    }
+
+    async fn gated(
+        api: &Arc<FakeApi>,
+        (began, budget): (Instant, u32),
+        asks: Option<Arc<dyn Estimator>>,
+        gates: FeatureGates,
+    ) -> Hub {
         let port: Arc<dyn Api> = api.clone();
         let noon: Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
         let clock: Clock = Arc::new(move || noon + began.elapsed());
         let recorder = Recorder::new(port.clone(), "test", clock.clone());
-        let shared = ControllerContext::new(port, clock, recorder);
+        let shared = ControllerContext::gated(port, clock, recorder, gates);
         let informers = Informers::from(api.clone());
         shared.load(&informers).await.unwrap();
         let budget = NonZeroU32::new(budget).unwrap();
@@ -442,4 +451,61 @@ async fn two_workloads_are_not_moved_into_one_gap_that_an_agent_told() {
     hub.round(&["w1", "w2"]).await;
     assert_eq!(stands(&api, "w1"), numbers([("a", 5), ("b", 5)]));
     assert_eq!(stands(&api, "w2"), numbers([("a", 7), ("b", 3)]));
+}
+
+/// Places `w2` in `b` as it is asked.
+struct Meanwhile(Arc<FakeApi>);
+
+#[async_trait::async_trait]
+impl Estimator for Meanwhile {
+    async fn room(&self, _: &[&str], _: RoomQuestion<'_>) -> Answers {
+        let mut other = self.0.value(BINDING.0, BINDING.1, "shop", "w2").unwrap();
+        other["spec"]["clusters"] = json!([{"name": "b", "replicas": 10}]);
+        self.0.update(&self.0.resource_of(BINDING.0, BINDING.1).unwrap(), other).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        [("a".to_owned(), Ok(20)), ("b".to_owned(), Ok(20))].into()
+    }
+
+    async fn unschedulable(&self, _: &[&str], _: &ObjectReference, _: Duration) -> Answers {
+        panic!("nobody asks this here")
+    }
+}
+
+/// Two workloads in `a`, which are to be apart wherever they come to be.
+fn apart() -> Vec<Value> {
+    let mut objects = [cluster("a", 40, 20), cluster("b", 40, 0)].concat();
+    for name in ["w1", "w2"] {
+        let mut both = workload(name, &json!([{"name": "a", "replicas": 10}]));
+        both[1]["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "app=db"});
+        objects.extend(both);
+    }
+    objects
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_to_a_cluster_while_agents_are_asked_counts() {
+    let api = state(apart());
+    let gates = FeatureGates::default().with(Gate::WorkloadAffinity);
+    let agents = Arc::new(Meanwhile(api.clone()));
+    let hub = Hub::gated(&api, (Instant::now(), 100), Some(agents), gates).await;
+    hub.look(&["w1"]).await;
+    tokio::time::advance(Duration::from_secs(120)).await;
+    hub.look(&["w1"]).await;
+    assert_eq!(stands(&api, "w2"), numbers([("b", 10)]));
+    assert_eq!(stands(&api, "w1"), numbers([("a", 10)]));
+}
+
+/// The second sees where the first went, though no watch told yet.
+#[tokio::test(start_paused = true)]
+async fn workloads_that_are_to_be_apart_do_not_go_the_same_way() {
+    let api = state(apart());
+    let gates = FeatureGates::default().with(Gate::WorkloadAffinity);
+    let hub = Hub::gated(&api, (Instant::now(), 100), None, gates).await;
+    hub.look(&["w1", "w2"]).await;
+    tokio::time::advance(Duration::from_secs(120)).await;
+    for name in ["w1", "w2"] {
+        assert!(hub.controller.reconcile(&key("shop", name)).await.is_ok());
+    }
+    assert_eq!(stands(&api, "w1"), numbers([("a", 5), ("b", 5)]));
+    assert_eq!(stands(&api, "w2"), numbers([("a", 10)]));
 }
