@@ -289,16 +289,18 @@ impl Controller for Rebalancing {
             Course::Fails(step) => (self.back(&binding, step), false),
             course => (self.step(key, &binding, &clusters, now).await?, course == Course::Over),
         };
-        match step {
-            Ok(entered) => self.carry_out(&resource, &binding, &entered).await?,
+        let done = match step {
+            Ok(entered) => self.carry_out(&resource, &binding, &entered).await,
             Err(why) => {
                 tracing::debug!(namespace = &*key.namespace, binding = &*key.name, %why, "no replicas are moved");
-                if is_over {
-                    self.close(&resource, &binding).await?;
-                }
+                if is_over { self.close(&resource, &binding).await } else { Ok(()) }
             }
+        };
+        // Who is refused would be refused again: it is decided anew with the next turn. Who lost a race may win the next at once.
+        if !done.as_ref().is_err_and(Error::is_of_a_race) {
+            self.turns.looked(key);
         }
-        self.turns.looked(key);
+        done?;
         Ok(again(self.interval))
     }
 }

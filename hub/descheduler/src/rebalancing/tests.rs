@@ -265,6 +265,9 @@ async fn what_is_refused_is_told() {
     assert!(hub.looks("web").await.is_err());
     api.mend();
     assert_eq!(hub.controller.ledger.lock().budget.left(hub.controller.started.elapsed()), 5);
+    let writes = api.writes();
+    assert!(matches!(hub.looks("web").await, Ok(Action::RequeueAfter(_))), "not again before its turn");
+    assert_eq!((stands(&api, "web"), api.writes()), (numbers([("a", 10)]), writes));
     assert!(hub.events().await[0].contains("RebalanceBindingFailed forbidden (Forbidden): not there"));
 }
 
