@@ -512,3 +512,19 @@ async fn workloads_that_are_to_be_apart_do_not_go_the_same_way() {
     assert_eq!(stands(&api, "w1"), numbers([("a", 5), ("b", 5)]));
     assert_eq!(stands(&api, "w2"), numbers([("a", 10)]));
 }
+
+/// Of more clusters than are asked, those in which it is are asked first: of a silent one nothing moves.
+#[tokio::test(start_paused = true)]
+async fn in_a_large_fleet_those_are_asked_in_which_it_is() {
+    let mut objects =
+        [cluster("a", 20, 20), workload("web", &json!([{"name": "a", "replicas": 10}]))].concat();
+    objects.extend((0..1_000).flat_map(|at| cluster(&format!("b{at:04}"), 20, 0)));
+    let api = state(objects);
+    let agents = Arc::new(Agents { answers: Answers::new(), asked: Mutex::default() });
+    let hub = Hub::start(&api, Instant::now(), 100, Some(agents.clone())).await;
+    hub.look(&["web"]).await;
+    hub.round(&["web"]).await;
+    let asked = agents.asked.lock().clone();
+    let names: Vec<&str> = asked[0].split(',').collect();
+    assert_eq!((names.len(), names[0], names[999]), (1_000, "a", "b0998"));
+}
