@@ -142,6 +142,12 @@ impl Rebalancing {
             residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
             expressions: expressions.as_deref(),
         };
+        // By what clusters report, before agents are asked: most stand well, and are looked at in each interval.
+        let facts = Facts { binding, afresh: &input, agents_are_asked: false, now };
+        if let Some(stays) = self.estimator.as_ref().and_then(|_| better_plan::decide(&facts, i64::MAX).err())
+        {
+            return Ok(Err(stays));
+        }
         input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
         // One at a time: the next sees what this one takes. What others placed while agents were asked counts.
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());

@@ -528,3 +528,16 @@ async fn in_a_large_fleet_those_are_asked_in_which_it_is() {
     let names: Vec<&str> = asked[0].split(',').collect();
     assert_eq!((names.len(), names[0], names[999]), (1_000, "a", "b0998"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn agents_are_not_asked_of_what_stands_well_by_reports() {
+    let clusters = json!([{"name": "a", "replicas": 5}, {"name": "b", "replicas": 5}]);
+    let api = state([cluster("a", 20, 5), cluster("b", 20, 5), workload("web", &clusters)].concat());
+    let answers = [("a".to_owned(), Ok(0)), ("b".to_owned(), Ok(15))].into();
+    let agents = Arc::new(Agents { answers, asked: Mutex::default() });
+    let hub = Hub::start(&api, Instant::now(), 100, Some(agents.clone())).await;
+    hub.look(&["web"]).await;
+    hub.round(&["web"]).await;
+    assert_eq!(agents.asked.lock().len(), 0);
+    assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]));
+}
