@@ -102,7 +102,7 @@ impl RemovalLimit {
     }
 
     /// The Works of a cluster that bear a mark.
-    fn marked(&self, cluster: &str) -> Vec<Arc<Object>> {
+    pub fn marked(&self, cluster: &str) -> Vec<Arc<Object>> {
         let state = self.state.lock();
         let marked = state.marked.get(names::execution_namespace(cluster).as_str());
         marked.into_iter().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()

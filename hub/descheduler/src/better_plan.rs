@@ -16,7 +16,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::{Cluster, ResourceSummary};
-use karmada_api::strings::annotations;
 use karmada_core::failback;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
@@ -26,6 +25,7 @@ use karmada_quantity::Quantity;
 use crate::move_note::{MoveNote, Permit};
 use crate::quality::{self, Measure, Quality};
 use crate::standing::{self, Stays};
+use crate::way::{Way, carried, changes, numbers};
 
 /// A plan is looked at that moves one replica of so many, or more: a fifth.
 pub const ONE_OF: i64 = 5;
@@ -56,6 +56,8 @@ pub struct Step {
     pub gets: BTreeMap<String, i64>,
     /// What is to be noted of it.
     pub note: MoveNote,
+    /// Whether it takes back the last step.
+    pub is_back: bool,
 }
 
 impl Step {
@@ -64,14 +66,16 @@ impl Step {
         self.gives.values().sum()
     }
 
+    /// The clusters in which none would be left.
+    pub fn leaves(&self) -> impl Iterator<Item = &str> {
+        let stays = |name: &str| self.clusters.iter().any(|target| target.name == name);
+        self.gives.keys().map(String::as_str).filter(move |name| !stays(name))
+    }
+
     /// The binding after it.
     pub fn applied(&self, binding: &ResourceBinding) -> ResourceBinding {
-        let mut wanted = binding.clone();
+        let mut wanted = self.note.written(binding);
         wanted.spec.clusters.clone_from(&self.clusters);
-        if let Ok(text) = serde_json::to_string(&self.note) {
-            let notes = wanted.metadata.annotations.get_or_insert_default();
-            notes.insert(annotations::REBALANCED.to_owned(), text);
-        }
         wanted
     }
 }
@@ -87,25 +91,65 @@ pub fn afresh(binding: &ResourceBinding, now: Timestamp) -> ResourceBinding {
 /// Why the binding stays.
 pub fn decide<C: Borrow<Cluster>>(facts: &Facts<'_, C>, most: i64) -> Result<Step, Stays> {
     let permit = standing::permit(facts.binding, facts.afresh.clusters, facts.now)?;
-    let plan = facts.plan(scheduler::schedule(facts.afresh))?;
-    // Mostly it ends here, before all that costs more.
-    facts.way(&plan, &permit)?;
-    let fleet = Fleet::of(facts);
-    let capacity = fleet.capacity(&plan)?;
-    let plan = fleet.lasting(plan, &capacity)?;
-    let way = facts.way(&plan, &permit)?;
-    if permit == Permit::Anew && !fleet.is_better(&plan, &capacity) {
-        return Err(Stays::NoBetter);
-    }
-    let whole = way.length();
-    let length = whole.min(most).min(i64::from(facts.binding.spec.replicas) / 2);
-    if length <= 0 || (length < whole && facts.is_swapped(&way)) {
-        return Err(Stays::NoBudget);
-    }
-    Ok(facts.step(&way, length, &permit))
+    let clusters = facts.fit();
+    let afresh = Input {
+        binding: facts.afresh.binding,
+        clusters: &clusters,
+        scheduler: facts.afresh.scheduler,
+        neighbours: facts.afresh.neighbours.clone(),
+        taken: facts.afresh.taken.clone(),
+        exact: facts.afresh.exact.clone(),
+        residency: facts.afresh.residency.clone(),
+        expressions: facts.afresh.expressions,
+    };
+    let Facts { binding, agents_are_asked, now, .. } = *facts;
+    Facts { binding, afresh: &afresh, agents_are_asked, now }.decide(&permit, most)
 }
 
 impl<C: Borrow<Cluster>> Facts<'_, C> {
+    /// The clusters that may get something, and those in which it is: one that is not well, or does not tell its room, is as if it were not
+    /// there, and holds up nobody elsewhere.
+    fn fit(&self) -> Vec<&Cluster> {
+        let placed = |name: &str| self.binding.spec.clusters.iter().any(|target| target.name == name);
+        let is_well = |cluster: &Cluster| {
+            let target = TargetCluster { name: cluster.name().to_owned(), ..TargetCluster::default() };
+            let one = |_: &str| Some(cluster);
+            standing::unwell(self.binding, std::slice::from_ref(&target), one, self.now).is_none()
+        };
+        let all = self.afresh.clusters.iter().map(Borrow::borrow);
+        all.filter(|cluster| placed(cluster.name()) || (self.tells_room(cluster) && is_well(cluster)))
+            .collect()
+    }
+
+    /// Whether a cluster's report says how much room it has, and so does its agent, where agents are asked.
+    fn tells_room(&self, cluster: &Cluster) -> bool {
+        let answers = self.afresh.exact.get(cluster.name()).is_some_and(|room| *room >= 0);
+        cluster.status.resource_summary.is_some() && (answers || !self.agents_are_asked)
+    }
+
+    fn decide(&self, permit: &Permit, most: i64) -> Result<Step, Stays> {
+        let plan = self.plan(scheduler::schedule(self.afresh))?;
+        // Mostly it ends here, before all that costs more.
+        self.way(&plan, permit)?;
+        let fleet = Fleet::of(self);
+        let capacity = fleet.capacity(&plan)?;
+        let plan = fleet.lasting(plan, &capacity)?;
+        let way = self.way(&plan, permit)?;
+        if *permit == Permit::Anew && !fleet.is_better(&plan, &capacity) {
+            return Err(Stays::NoBetter);
+        }
+        let whole = way.length();
+        let length = whole.min(most).min(i64::from(self.binding.spec.replicas) / 2);
+        if length <= 0 || (length < whole && self.is_swapped(&way)) {
+            return Err(Stays::NoBudget);
+        }
+        let step = self.step(&way, length, permit);
+        match self.preserving(&step) {
+            Some(name) => Err(Stays::Preserved(name)),
+            None => Ok(step),
+        }
+    }
+
     /// Where the scheduler would place it, in the group of clusters in which it is.
     fn plan(&self, decision: Decision) -> Result<Vec<TargetCluster>, Stays> {
         let Outcome::Scheduled(plan) = decision.outcome else { return Err(Stays::NoPlan) };
@@ -139,6 +183,16 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
         is_bound && leaves && !way.gets.keys().all(placed)
     }
 
+    /// A cluster that a step leaves or enters, where what is left by a workload is preserved: it runs on there. Who enters one may have to leave it
+    /// again, as what comes to nothing is taken back.
+    fn preserving(&self, step: &Step) -> Option<String> {
+        let spec = &self.binding.spec;
+        let is_new = |name: &&str| !spec.clusters.iter().any(|target| target.name == *name);
+        let enters = step.gets.keys().map(String::as_str).filter(is_new);
+        let is_preserved = spec.preserve_resources_on_deletion == Some(true);
+        step.leaves().chain(enters).next().filter(|_| is_preserved).map(str::to_owned)
+    }
+
     fn step(&self, way: &Way, length: i64, permit: &Permit) -> Step {
         let (gives, gets) = way.first(length);
         let left = match permit {
@@ -146,17 +200,18 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
             Permit::Onward(note) => note.left - length,
         };
         let names = |of: &mut dyn Iterator<Item = &String>| of.cloned().collect();
+        let clusters = carried(&self.binding.spec.clusters, &gives, &gets);
         let note = MoveNote {
             // As the API stores times.
             at: Timestamp::from_second(self.now.as_second()).unwrap_or(self.now),
             left,
             from: names(&mut way.gives.keys()),
             to: names(&mut way.gets.keys()),
+            changed: changes(&self.binding.spec.clusters, &clusters),
             ..MoveNote::default()
         };
         let note = MoveNote::next(MoveNote::of(self.binding).as_ref(), permit, note);
-        let clusters = carried(&self.binding.spec.clusters, &gives, &gets);
-        Step { clusters, gives, gets, note }
+        Step { clusters, gives, gets, note, is_back: false }
     }
 }
 
@@ -178,7 +233,10 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
         if let Some(name) = standing::unwell(self.facts.binding, targets, find, self.facts.now) {
             return Err(Stays::Unwell(name));
         }
-        match targets.iter().find(|target| !self.tells_room(&target.name)) {
+        match targets
+            .iter()
+            .find(|target| !find(&target.name).is_some_and(|cluster| self.facts.tells_room(cluster)))
+        {
             Some(target) => Err(Stays::RoomUnknown(target.name.clone())),
             None => Ok(()),
         }
@@ -197,14 +255,6 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
             *room = room.saturating_add(i64::from(target.replicas));
         }
         Ok(capacity)
-    }
-
-    /// Whether a cluster's report says how much room it has, and so does its agent, where agents are asked.
-    fn tells_room(&self, name: &str) -> bool {
-        let reports =
-            self.clusters.get(name).is_some_and(|cluster| cluster.status.resource_summary.is_some());
-        let answers = self.facts.afresh.exact.get(name).is_some_and(|room| *room >= 0);
-        reports && (answers || !self.facts.agents_are_asked)
     }
 
     /// The plan, or the one that it leads to: what would stand once it is carried out.
@@ -271,92 +321,5 @@ fn with_room(cluster: &Cluster, pods: i64) -> Cluster {
     cluster
 }
 
-/// Who has how many replicas.
-fn numbers(targets: &[TargetCluster]) -> BTreeMap<&str, i64> {
-    targets.iter().map(|target| (&*target.name, i64::from(target.replicas))).collect()
-}
-
-/// Who gives replicas, and who gets them, on the way from how a workload stands to its plan.
-struct Way {
-    gives: BTreeMap<String, Giver>,
-    gets: BTreeMap<String, i64>,
-    most: i64,
-}
-
-/// Who gives replicas.
-struct Giver {
-    gives: i64,
-    /// How many stay there by the plan.
-    stay: i64,
-}
-
-impl Way {
-    fn between(placed: &BTreeMap<&str, i64>, plan: &BTreeMap<&str, i64>) -> Way {
-        let count = |of: &BTreeMap<&str, i64>, name: &str| of.get(name).copied().unwrap_or(0);
-        let giver = |(name, has): (&&str, &i64)| {
-            let stay = count(plan, name);
-            (stay < *has).then(|| ((*name).to_owned(), Giver { gives: has - stay, stay }))
-        };
-        let getter = |(name, wanted): (&&str, &i64)| {
-            let more = wanted - count(placed, name);
-            (more > 0).then(|| ((*name).to_owned(), more))
-        };
-        let gives = placed.iter().filter_map(giver).collect();
-        Way { gives, gets: plan.iter().filter_map(getter).collect(), most: i64::MAX }
-    }
-
-    /// Goes on with a move: from and to its clusters alone, and no further than it was to go.
-    fn keep_to(&mut self, note: &MoveNote) {
-        self.gives.retain(|name, _| note.from.contains(name));
-        self.gets.retain(|name, _| note.to.contains(name));
-        self.most = note.left;
-    }
-
-    /// How many replicas are moved on it.
-    fn length(&self) -> i64 {
-        let gives = self.gives.values().map(|giver| giver.gives).sum::<i64>();
-        gives.min(self.gets.values().sum()).min(self.most)
-    }
-
-    /// Its first so many replicas: first those of clusters that are left, the smaller ones first; to where most go.
-    fn first(&self, length: i64) -> (BTreeMap<String, i64>, BTreeMap<String, i64>) {
-        let mut givers: Vec<(&String, &Giver)> = self.gives.iter().collect();
-        givers.sort_by_key(|(name, giver)| (giver.stay, giver.gives, *name));
-        let mut getters: Vec<(&String, i64)> = self.gets.iter().map(|(name, more)| (name, *more)).collect();
-        getters.sort_by_key(|(name, more)| (-more, *name));
-        (
-            taken(length, givers.into_iter().map(|(name, giver)| (name, giver.gives))),
-            taken(length, getters.into_iter()),
-        )
-    }
-}
-
-/// So many in all, of each what it has.
-fn taken<'a>(mut length: i64, of: impl Iterator<Item = (&'a String, i64)>) -> BTreeMap<String, i64> {
-    let take = |(name, has): (&String, i64)| {
-        let now = has.min(length);
-        length -= now;
-        (now > 0).then(|| (name.clone(), now))
-    };
-    of.filter_map(take).collect()
-}
-
-/// The clusters once these gave and those got replicas, sorted by name, without those that have none any more.
-fn carried(
-    placed: &[TargetCluster],
-    gives: &BTreeMap<String, i64>,
-    gets: &BTreeMap<String, i64>,
-) -> Vec<TargetCluster> {
-    let mut after: BTreeMap<String, TargetCluster> =
-        placed.iter().map(|target| (target.name.clone(), target.clone())).collect();
-    let changes = gives.iter().map(|(name, fewer)| (name, -fewer)).chain(gets.iter().map(|(n, m)| (n, *m)));
-    for (name, change) in changes {
-        let fresh = || TargetCluster { name: name.clone(), ..TargetCluster::default() };
-        let target = after.entry(name.clone()).or_insert_with(fresh);
-        target.replicas = i32::try_from(i64::from(target.replicas) + change).unwrap_or(target.replicas);
-    }
-    after.into_values().filter(|target| target.replicas > 0).collect()
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,9 +3,10 @@
 //! In: the note, and the moment. Out: whether the binding may be moved, and how; the note of the next step.
 //!
 //! A move that is larger than the budget goes on step by step, from and to the same clusters and never the other way. Once all of it is
-//! done the binding rests for an hour; where it moves again as soon as it may, for twice as long each time, a week at most.
+//! done the binding rests for an hour; where it moves again as soon as it may, for twice as long each time, a week at most. What a step
+//! changed is noted until all is ready where it went, so that it can be taken back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::ResourceBinding;
@@ -41,6 +42,21 @@ pub struct MoveNote {
     /// Who gets them.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub to: BTreeSet<String>,
+    /// What the step changed, until it is whole: so it can be taken back. Of a step over very many clusters it is not noted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub changed: BTreeMap<String, Change>,
+}
+
+/// How many replicas a cluster had before a step, and has after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Change {
+    /// Before it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub before: i64,
+    /// After it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub after: i64,
 }
 
 fn is_zero(number: &i64) -> bool {
@@ -60,6 +76,16 @@ impl MoveNote {
     /// The note that a binding bears; none where it was never moved, or nobody can read it.
     pub fn of(binding: &ResourceBinding) -> Option<Self> {
         serde_json::from_str(binding.annotation(annotations::REBALANCED)?).ok()
+    }
+
+    /// The binding that bears this note.
+    pub fn written(&self, binding: &ResourceBinding) -> ResourceBinding {
+        let mut wanted = binding.clone();
+        if let Ok(text) = serde_json::to_string(self) {
+            let notes = wanted.metadata.annotations.get_or_insert_default();
+            notes.insert(annotations::REBALANCED.to_owned(), text);
+        }
+        wanted
     }
 
     fn rest(&self) -> SignedDuration {
@@ -95,6 +121,9 @@ impl MoveNote {
         if note.from.len() + note.to.len() > MOST_NAMES {
             note.left = 0;
         }
+        if note.changed.len() > MOST_NAMES {
+            note.changed = BTreeMap::new();
+        }
         if note.left == 0 {
             (note.from, note.to) = Default::default();
         }
@@ -112,7 +141,7 @@ mod tests {
 
     fn step(moment: &str, left: i64) -> MoveNote {
         let (from, to) = (["a".to_owned()].into(), ["b".to_owned()].into());
-        MoveNote { at: at(moment), left, rest_seconds: 0, from, to }
+        MoveNote { at: at(moment), left, rest_seconds: 0, from, to, ..MoveNote::default() }
     }
 
     #[test]
@@ -149,7 +178,9 @@ mod tests {
         let note: MoveNote = serde_json::from_str(r#"{"restSeconds": 99999999999}"#).unwrap();
         assert_eq!(note.rest(), LONGEST_REST);
         let many = |of: &str| (0..200).map(|n| format!("{of}{n}")).collect();
-        let wide = MoveNote { from: many("a"), to: many("b"), ..step("01T12:00", 9) };
-        assert_eq!(MoveNote::next(None, &Permit::Anew, wide).left, 0, "it is bounded");
+        let changed = (0..300).map(|n| (n.to_string(), Change::default())).collect();
+        let wide = MoveNote { from: many("a"), to: many("b"), changed, ..step("01T12:00", 9) };
+        let next = MoveNote::next(None, &Permit::Anew, wide);
+        assert_eq!((next.left, next.changed.len()), (0, 0), "it is bounded");
     }
 }

@@ -6,6 +6,11 @@
 //! The clusters are written as they were decided. A WorkloadRebalancer's trigger (`rescheduleTriggeredAt`) would have the scheduler decide
 //! once more, of other facts and by no budget, and would stand until there is room, whenever that is.
 //!
+//! What a cluster gives its last replica of is removed there, and removals are limited: beyond the limit they wait for a person, and the workload
+//! runs in both places. So no cluster is left where something waits already, and each by one workload in a minute.
+//!
+//! Where what was moved does not become ready, it is moved back once, and the workload rests for long: the other half of it has borne all for a while.
+//!
 //! What is left of the budget, and what was moved a moment ago and no report shows yet, is kept in memory. A hub that starts anew moves nothing for
 //! one interval, so that in any stretch of that length no more is moved than the budget has, whenever it starts. Of a write of which nobody
 //! knows what came, it is taken that it was done.
@@ -13,7 +18,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::ResourceBinding;
@@ -26,11 +30,11 @@ use karmada_controllers::events::{EventType, Reference};
 use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::graceful_eviction::again;
 use karmada_controllers::metrics::Measure;
-use karmada_controllers::port::{Api, ApiError, Key, Resource};
+use karmada_controllers::port::{Api, ApiError, Change, Key, Resource};
 use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::Input;
-use karmada_core::scheduler::assumptions::{Assumptions, Taken};
+use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use parking_lot::Mutex;
@@ -39,7 +43,11 @@ use tokio::time::Instant;
 
 use crate::better_plan::{self, Facts, Step};
 use crate::budget::Budget;
+use crate::exact_room;
+use crate::ledger::{Entered, Ledger};
+use crate::move_note::{LONGEST_REST, MoveNote};
 use crate::standing::{self, Stays};
+use crate::take_back::{self, Course};
 use crate::turns::Turns;
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
@@ -63,41 +71,6 @@ pub struct Rebalancing {
     ledger: Mutex<Ledger>,
 }
 
-/// What was moved.
-struct Ledger {
-    budget: Budget,
-    /// Where it was moved to, until reports show it: two workloads are not moved into one gap.
-    moved: Assumptions,
-}
-
-/// A step, and when it was entered into the ledger.
-struct Entered {
-    step: Step,
-    at: Duration,
-}
-
-impl Ledger {
-    /// What other bindings were given that no report shows yet. What this one was given is ready, so it is in the reports.
-    fn taken_by_others(&mut self, binding: &ResourceBinding, now: Duration) -> Taken {
-        self.moved.remove(binding.namespace(), binding.name());
-        self.moved.collect(now);
-        self.moved.taken(now)
-    }
-
-    fn enter(&mut self, binding: &ResourceBinding, step: Step, at: Duration) -> Entered {
-        self.budget.spend(step.moved(), at);
-        let unseen = self.moved.unseen(binding, &step.clusters, at);
-        self.moved.placed(binding, &step.clusters, unseen, at);
-        Entered { step, at }
-    }
-
-    /// It was not done.
-    fn strike(&mut self, binding: &ResourceBinding, entered: &Entered) {
-        self.budget.give_back(entered.step.moved(), entered.at);
-        self.moved.remove(binding.namespace(), binding.name());
-    }
-}
-
 impl Rebalancing {
     /// A controller, which asks an estimator where the scheduler does.
     pub fn new(
@@ -112,7 +85,7 @@ impl Rebalancing {
             interval,
             turns: Turns::every(interval),
             started: Instant::now(),
-            ledger: Mutex::new(Ledger { budget, moved: Assumptions::default() }),
+            ledger: Mutex::new(Ledger::new(budget)),
         })
     }
 
@@ -126,20 +99,28 @@ impl Rebalancing {
         &self,
         key: &Key,
         binding: &ResourceBinding,
+        clusters: &[Arc<Cluster>],
         now: Timestamp,
     ) -> Result<Result<Entered, Stays>, Error> {
         if self.ledger.lock().budget.left(self.started.elapsed()) <= 0 {
             return Ok(Err(Stays::NoBudget));
         }
-        let clusters = self.shared.clusters.all("");
         // Before agents are asked.
-        if let Err(stays) = standing::permit(binding, &clusters, now) {
+        if let Err(stays) = standing::permit(binding, clusters, now) {
             return Ok(Err(stays));
         }
         if self.members_decide(binding).await? {
             return Ok(Err(Stays::MembersDecide));
         }
-        self.decide(key, binding, &clusters, now).await
+        self.decide(key, binding, clusters, now).await
+    }
+
+    /// The clusters that its groups leave to a binding.
+    fn neighbours(&self, key: &Key, binding: &ResourceBinding) -> AllowedClusters {
+        match self.shared.gates.enabled(Gate::WorkloadAffinity) {
+            true => self.shared.bindings.neighbours(key, &binding.spec),
+            false => AllowedClusters::default(),
+        }
     }
 
     async fn decide(
@@ -150,29 +131,57 @@ impl Rebalancing {
         now: Timestamp,
     ) -> Result<Result<Entered, Stays>, Error> {
         let afresh = better_plan::afresh(binding, now);
-        let neighbours = match self.shared.gates.enabled(Gate::WorkloadAffinity) {
-            true => self.shared.bindings.neighbours(key, &binding.spec),
-            false => AllowedClusters::default(),
-        };
         let expressions = self.shared.expressions(binding).await?;
         let mut input = Input {
             binding: &afresh,
             clusters,
             scheduler: DEFAULT_SCHEDULER,
-            neighbours,
+            neighbours: self.neighbours(key, binding),
             taken: Taken::new(),
             exact: Exact::new(),
             residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
             expressions: expressions.as_deref(),
         };
+        // By what clusters report, before agents are asked: most stand well, and are looked at in each interval.
+        let facts = Facts { binding, afresh: &input, agents_are_asked: false, now };
+        if let Some(stays) = self.estimator.as_ref().and_then(|_| better_plan::decide(&facts, i64::MAX).err())
+        {
+            return Ok(Err(stays));
+        }
         input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
-        // One at a time: the next sees what this one takes.
+        // One at a time: the next sees what this one takes. What others placed while agents were asked counts.
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
+        input.neighbours = self.neighbours(key, binding);
         input.taken = ledger.taken_by_others(binding, moment);
+        input.exact = exact_room::beside_taken(&input);
         let agents_are_asked = self.estimator.is_some();
         let facts = Facts { binding, afresh: &input, agents_are_asked, now };
         let left = ledger.budget.left(moment);
-        Ok(better_plan::decide(&facts, left).map(|step| ledger.enter(binding, step, moment)))
+        let step = better_plan::decide(&facts, left).and_then(|step| self.removable(step));
+        let step = step.and_then(|step| ledger.paced(step, moment));
+        Ok(step.map(|step| ledger.enter(binding, step, moment)))
+    }
+
+    /// A step back: it does not wait for the budget, and what it takes of it is spent.
+    fn back(&self, binding: &ResourceBinding, step: Step) -> Result<Entered, Stays> {
+        let step = self.removable(step)?;
+        let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
+        ledger.paced(step, moment).map(|step| ledger.enter(binding, step, moment))
+    }
+
+    /// A move is over: it is not to be taken back any more.
+    async fn close(&self, resource: &Resource, binding: &ResourceBinding) -> Result<(), Error> {
+        let Some(note) = MoveNote::of(binding) else { return Ok(()) };
+        let closed = MoveNote { changed: BTreeMap::new(), ..note }.written(binding);
+        self.shared.api.update(resource, fetch::to_value(&closed)?).await?;
+        Ok(())
+    }
+
+    /// The step, unless a cluster would be left from which removals wait for a person.
+    fn removable(&self, step: Step) -> Result<Step, Stays> {
+        let is_held = |cluster: &&str| !self.shared.removal_limit.marked(cluster).is_empty();
+        let held = step.leaves().find(is_held).map(str::to_owned);
+        held.map_or(Ok(step), |cluster| Err(Stays::RemovalsHeld(cluster)))
     }
 
     /// Whether members scale the workload: they would keep the numbers that they have.
@@ -193,10 +202,14 @@ impl Rebalancing {
     ) -> Result<(), Error> {
         let writing = self.shared.api.update(resource, fetch::to_value(&entered.step.applied(binding))?);
         let written = self.shared.metrics.timed(Measure::Rebalance, writing).await;
-        let Err(error) = written else {
-            let message = moved(&entered.step, binding.spec.replicas);
-            self.tell(binding, EventType::Normal, events::REBALANCE_BINDING_SUCCEED, &message);
-            return Ok(());
+        let error = match written {
+            Ok(written) => {
+                // At once, not when the watch tells: the next of its group looks where this one is.
+                self.shared.bindings.observe(&Change::Applied(written));
+                self.tell_of(binding, &entered.step);
+                return Ok(());
+            }
+            Err(error) => error,
         };
         if !matches!(error, ApiError::Unavailable(_)) {
             self.ledger.lock().strike(binding, entered);
@@ -207,6 +220,18 @@ impl Rebalancing {
         Err(error.into())
     }
 
+    /// Tells of a step that was done.
+    fn tell_of(&self, binding: &ResourceBinding, step: &Step) {
+        let (kind, reason, message) = match step.is_back {
+            true => (EventType::Warning, events::REBALANCE_BINDING_FAILED, taken_back(step)),
+            false => {
+                let message = moved(step, binding.spec.replicas);
+                (EventType::Normal, events::REBALANCE_BINDING_SUCCEED, message)
+            }
+        };
+        self.tell(binding, kind, reason, &message);
+    }
+
     fn tell(&self, binding: &ResourceBinding, kind: EventType, reason: &str, message: &str) {
         for about in [Reference::of_binding(binding), Reference::of_template(binding)] {
             self.shared.recorder.record(&about, kind, reason, message);
@@ -214,11 +239,26 @@ impl Rebalancing {
     }
 }
 
+/// Who gives or gets how many, in words.
+fn words(of: &BTreeMap<String, i64>) -> String {
+    of.iter().map(|(name, number)| format!("{name}: {number}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What was taken back, in words.
+fn taken_back(step: &Step) -> String {
+    format!(
+        "moved {} replicas back to where they were (from {}; to {}): {} minutes after they were moved not all were ready where they went; \
+         the workload is not moved again for {} days",
+        step.moved(),
+        words(&step.gives),
+        words(&step.gets),
+        take_back::PATIENCE.as_mins(),
+        LONGEST_REST.as_hours() / 24
+    )
+}
+
 /// What was moved, in words.
 fn moved(step: &Step, replicas: i32) -> String {
-    let words = |of: &BTreeMap<String, i64>| {
-        of.iter().map(|(name, number)| format!("{name}: {number}")).collect::<Vec<_>>().join(", ")
-    };
     let (from, to) = (words(&step.gives), words(&step.gets));
     let rest = match step.note.left {
         0 => String::new(),
@@ -250,13 +290,23 @@ impl Controller for Rebalancing {
         if rests.is_positive() {
             return Ok(again(rests));
         }
-        match self.step(key, &binding, now).await? {
-            Ok(entered) => self.carry_out(&resource, &binding, &entered).await?,
+        let clusters = self.shared.clusters.all("");
+        let (step, is_over) = match take_back::course(&binding, &clusters, now) {
+            Course::Fails(step) => (self.back(&binding, step), false),
+            course => (self.step(key, &binding, &clusters, now).await?, course == Course::Over),
+        };
+        let done = match step {
+            Ok(entered) => self.carry_out(&resource, &binding, &entered).await,
             Err(why) => {
                 tracing::debug!(namespace = &*key.namespace, binding = &*key.name, %why, "no replicas are moved");
+                if is_over { self.close(&resource, &binding).await } else { Ok(()) }
             }
+        };
+        // Who is refused would be refused again: it is decided anew with the next turn. Who lost a race may win the next at once.
+        if !done.as_ref().is_err_and(Error::is_of_a_race) {
+            self.turns.looked(key);
         }
-        self.turns.looked(key);
+        done?;
         Ok(again(self.interval))
     }
 }

@@ -40,6 +40,9 @@ pub enum Stays {
     /// Not all replicas of this cluster are ready, or more are there.
     #[error("not all of its replicas in {0} are ready, and no others there")]
     NotReady(String),
+    /// It still runs in this cluster, where it is not placed any more.
+    #[error("it still runs in {0}, which it left")]
+    StillThere(String),
     /// It was placed or moved a short while ago, and rests.
     #[error("it was placed or moved a while ago, and rests for {0:#}")]
     Rests(SignedDuration),
@@ -70,6 +73,16 @@ pub enum Stays {
     /// Nothing is left of the budget, or too little for a move that can be made at once alone.
     #[error("the budget has too little left")]
     NoBudget,
+    /// It would leave this cluster, or enter it and have to leave it where that comes to nothing. What would be left there runs on: its policy
+    /// preserves it, and nobody would know of it.
+    #[error("what it leaves in {0} would be preserved by its policy, and run on there")]
+    Preserved(String),
+    /// Something that is to leave this cluster waits for a person, and whatever else leaves it would wait as well.
+    #[error("what is to be removed from {0} waits for a person, and so nothing more is")]
+    RemovalsHeld(String),
+    /// Another workload left this cluster a moment ago, and not many are to leave it at once.
+    #[error("something else left {0} a moment ago")]
+    LeftLately(String),
     /// The number of its replicas is the members' own.
     #[error("its members decide how many replicas it has")]
     MembersDecide,
@@ -107,6 +120,9 @@ pub fn permit<C: Borrow<Cluster>>(
     if let Some(target) = binding.spec.clusters.iter().find(|target| !is_ready(binding, target)) {
         return Err(Stays::NotReady(target.name.clone()));
     }
+    if let Some(left) = still_there(binding) {
+        return Err(Stays::StillThere(left.to_owned()));
+    }
     if let Some(rests) = settles(binding, now) {
         return Err(Stays::Rests(rests));
     }
@@ -114,7 +130,7 @@ pub fn permit<C: Borrow<Cluster>>(
 }
 
 /// Whether a person holds back what is sent to any cluster, or where it is placed.
-fn is_held(binding: &ResourceBinding) -> bool {
+pub(crate) fn is_held(binding: &ResourceBinding) -> bool {
     binding.spec.suspension.as_ref().is_some_and(|suspension| {
         let some = suspension.dispatching_on_clusters.as_ref();
         suspension.scheduling == Some(true)
@@ -124,7 +140,7 @@ fn is_held(binding: &ResourceBinding) -> bool {
 }
 
 /// Whether the scheduler has seen it as it is, and lets it stand.
-fn is_scheduled<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C]) -> bool {
+pub(crate) fn is_scheduled<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C]) -> bool {
     let mut clusters: Vec<&Cluster> = clusters.iter().map(Borrow::borrow).collect();
     clusters.sort_by(|a, b| a.name().cmp(b.name()));
     let seen = binding.status.scheduler_observed_generation;
@@ -133,7 +149,7 @@ fn is_scheduled<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C]) -
 }
 
 /// Whether a cluster has as many replicas as it is to have, no others, and all of them ready.
-fn is_ready(binding: &ResourceBinding, target: &TargetCluster) -> bool {
+pub(crate) fn is_ready(binding: &ResourceBinding, target: &TargetCluster) -> bool {
     let wanted = i64::from(target.replicas);
     let is_whole = |item: &AggregatedStatusItem| {
         let Some(status) = &item.status else { return false };
@@ -145,6 +161,13 @@ fn is_ready(binding: &ResourceBinding, target: &TargetCluster) -> bool {
     };
     let mut items = binding.status.aggregated_status.iter();
     items.find(|item| item.cluster_name == target.name).is_some_and(is_whole)
+}
+
+/// A cluster that tells of it, though it is not placed there.
+fn still_there(binding: &ResourceBinding) -> Option<&str> {
+    let is_placed = |name: &str| binding.spec.clusters.iter().any(|target| target.name == name);
+    let mut told = binding.status.aggregated_status.iter().map(|item| &*item.cluster_name);
+    told.find(|name| !is_placed(name))
 }
 
 /// How long what the scheduler placed last still settles; none where it has.

@@ -4,7 +4,8 @@
 //! they answer comes back as [`Exact`], a part of the scheduler's input: of a cluster that did not answer, the summary is believed alone.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karmada_api::binding::{BindingSpec, Component, ReplicaRequirements};
 use karmada_api::cluster::Cluster;
@@ -16,7 +17,7 @@ use super::{Input, cluster_affinities, components};
 /// Replicas that have room, or whole sets of parts, by cluster, where its agent said so.
 pub type Exact = BTreeMap<String, i64>;
 
-/// Agents that are asked for one decision. In a larger fleet those are asked whose summaries promise the most room.
+/// Agents that are asked for one decision. In a larger fleet those are asked where the binding is, and whose summaries promise the most room.
 const MOST: usize = 1_000;
 
 /// What agents are asked to find room for.
@@ -49,7 +50,8 @@ pub fn asked<'a, C: Borrow<Cluster>>(input: &Input<'a, C>) -> Vec<&'a str> {
         return Vec::new();
     }
     let mut may = cluster_affinities::eligible(input, &clusters, placement);
-    may.sort_by(|(a, a_free), (b, b_free)| b_free.cmp(a_free).then_with(|| a.cmp(b)));
+    let placed: BTreeSet<&str> = spec.clusters.iter().map(|target| &*target.name).collect();
+    may.sort_by_key(|(name, free)| (!placed.contains(name), Reverse(*free), *name));
     may.truncate(MOST);
     let mut names: Vec<&str> = may.into_iter().map(|(name, _)| name).collect();
     names.sort_unstable();

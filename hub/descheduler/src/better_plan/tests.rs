@@ -1,7 +1,7 @@
 //! Better plans, worse ones, and those that are merely other.
 
 mod stability;
-mod world;
+pub(crate) mod world;
 
 use jiff::SignedDuration;
 use karmada_api::binding::ResourceBinding;
@@ -111,15 +111,15 @@ fn a_cluster_that_is_not_well_neither_gives_nor_gets() {
         unwell("a"),
         "what a person cordons is left to stand"
     );
-    assert_eq!(with("b", |site| site.is_ready = false), unwell("b"));
+    assert_eq!(with("b", |site| site.is_ready = false), Ok("a6 c6".to_owned()), "it holds up nobody else");
     assert_eq!(with("a", |site| site.is_ready = false), unwell("a"));
     let mut fresh = world.clone();
     fresh.now = "2026-01-01T00:09:00Z".parse().unwrap();
     let never = fresh.binding(|object| object["status"]["lastScheduledTime"] = json!("2026-01-01T00:00:00Z"));
     assert_eq!(
         fresh.decide_of(&never, 9),
-        Err(Stays::Unwell("a".to_owned())),
-        "ready for nine minutes alone"
+        Err(Stays::Near),
+        "ready for nine minutes alone, none is there to go to"
     );
 }
 
@@ -133,7 +133,7 @@ fn without_estimates_nothing_moves() {
         after(&world, 100)
     };
     assert_eq!(silent(&["a", "b"]), Ok("a5 b5".to_owned()));
-    assert_eq!(silent(&["a"]), unknown("b"));
+    assert_eq!(silent(&["a"]), Err(Stays::Near), "nothing goes to who is silent");
     assert_eq!(silent(&["b"]), unknown("a"));
     let mut blank = world.clone();
     blank.sites.get_mut("a").unwrap().tells = false;
@@ -155,6 +155,7 @@ fn what_is_about_to_change_or_is_held_stays() {
         |field: &'static str, value: Value| move |object: &mut Value| object["spec"][field] = value.clone();
     let not_ready = || Stays::NotReady("a".to_owned());
     let item = "/status/aggregatedStatus/0";
+    let two = json!([world.object()["status"]["aggregatedStatus"][0], {"clusterName": "c", "applied": true}]);
     for (edit, wanted) in [
         (&set("/spec/resource/kind", json!("StatefulSet")) as &dyn Fn(&mut Value), Stays::NotByRoom),
         (&spec("suspension", json!({"scheduling": true})), Stays::Held),
@@ -171,6 +172,7 @@ fn what_is_about_to_change_or_is_held_stays() {
         (&set("/status/aggregatedStatus/0/applied", json!(false)), not_ready()),
         (&set("/status/aggregatedStatus", json!([])), not_ready()),
         (&set(item, json!({"clusterName": "a", "applied": true, "health": "Healthy"})), not_ready()),
+        (&set("/status/aggregatedStatus", two), Stays::StillThere("c".to_owned())),
         (
             &set("/status/lastScheduledTime", json!("2026-05-01T11:59:00Z")),
             Stays::Rests(SignedDuration::from_mins(1)),
@@ -178,6 +180,32 @@ fn what_is_about_to_change_or_is_held_stays() {
     ] {
         assert_eq!(why(edit), wanted);
     }
+}
+
+/// One cluster that is away for long does not hold up the rest of a fleet.
+#[test]
+fn who_is_silent_or_away_elsewhere_holds_up_no_move() {
+    let mut world = World::new(weighted(), &[("a", 20), ("b", 20), ("c", 20), ("d", 20)], &[("a", 12)]);
+    world.sites.get_mut("d").unwrap().is_ready = false;
+    world.agents = Some(["a", "b"].map(str::to_owned).to_vec());
+    assert_eq!(after(&world, 100), Ok("a6 b6".to_owned()));
+    world.placed.insert("d".to_owned(), 2);
+    assert_eq!(after(&world, 100), Err(Stays::Unwell("d".to_owned())));
+}
+
+/// What is preserved in a cluster that is left runs on there, beside as many elsewhere.
+#[test]
+fn what_is_preserved_gives_no_clusters_last_replica() {
+    let preserved = |object: &mut Value| object["spec"]["preserveResourcesOnDeletion"] = json!(true);
+    let left = World::new(aggregated(), &[("a", 4), ("b", 12)], &[("a", 3), ("b", 3)]);
+    assert_eq!(left.decide(100).map(|step| step.moved()), Ok(3));
+    let came = left.decide_of(&left.binding(preserved), 100);
+    assert_eq!(came, Err(Stays::Preserved("a".to_owned())));
+    let new = World::new(weighted(), &[("a", 20), ("b", 20)], &[("a", 10)]);
+    let came = new.decide_of(&new.binding(preserved), 100);
+    assert_eq!(came, Err(Stays::Preserved("b".to_owned())), "it might have to be taken back");
+    let some_stay = World::new(weighted(), &[("a", 20), ("b", 20)], &[("a", 9), ("b", 1)]);
+    assert_eq!(some_stay.decide_of(&some_stay.binding(preserved), 100).map(|step| step.moved()), Ok(4));
 }
 
 /// Returning to an earlier group is the policy's to say; within the group in which it is it may be moved.

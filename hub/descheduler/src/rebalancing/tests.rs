@@ -1,6 +1,7 @@
 //! Rebalancing over the port in memory: time passes as a test says, and members do at once what they are told.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use karmada_api::binding::ObjectReference;
 use karmada_controllers::estimator::{Answers, RoomQuestion};
@@ -9,6 +10,7 @@ use karmada_controllers::informer::Informers;
 use karmada_controllers::port::fake::FakeApi;
 use karmada_controllers::rig::{self, key};
 use karmada_controllers::runner::Clock;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -29,11 +31,20 @@ struct Hub {
 impl Hub {
     /// A hub that is started now; it was noon when the test `began`.
     async fn start(api: &Arc<FakeApi>, began: Instant, budget: u32, asks: Option<Arc<dyn Estimator>>) -> Hub {
+        Hub::gated(api, (began, budget), asks, FeatureGates::default()).await
+    }
+
+    async fn gated(
+        api: &Arc<FakeApi>,
+        (began, budget): (Instant, u32),
+        asks: Option<Arc<dyn Estimator>>,
+        gates: FeatureGates,
+    ) -> Hub {
         let port: Arc<dyn Api> = api.clone();
         let noon: Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
         let clock: Clock = Arc::new(move || noon + began.elapsed());
         let recorder = Recorder::new(port.clone(), "test", clock.clone());
-        let shared = ControllerContext::new(port, clock, recorder);
+        let shared = ControllerContext::gated(port, clock, recorder, gates);
         let informers = Informers::from(api.clone());
         shared.load(&informers).await.unwrap();
         let budget = NonZeroU32::new(budget).unwrap();
@@ -168,7 +179,10 @@ async fn what_would_be_placed_elsewhere_is_moved_there_and_told() {
     assert_eq!(hub.events().await, [told("ResourceBinding"), told("Deployment")]);
     let counted = "karmada_descheduler_rebalance_attempts_total{result=\"success\"} 1";
     assert!(hub.shared.metrics.page().lines().any(|line| line == counted));
-    // The clusters' reports are as old as before, so that there seems to be room: it rests.
+    // All are ready there, which is noted once. The clusters' reports are as old as before, so that there seems to be room: it rests.
+    assert_eq!(note(&api, "web").changed.len(), 2);
+    hub.round(&["web"]).await;
+    assert_eq!(note(&api, "web").changed, BTreeMap::new());
     let writes = api.writes();
     for _ in 0..25 {
         tokio::time::advance(Duration::from_secs(120)).await;
@@ -251,6 +265,9 @@ async fn what_is_refused_is_told() {
     assert!(hub.looks("web").await.is_err());
     api.mend();
     assert_eq!(hub.controller.ledger.lock().budget.left(hub.controller.started.elapsed()), 5);
+    let writes = api.writes();
+    assert!(matches!(hub.looks("web").await, Ok(Action::RequeueAfter(_))), "not again before its turn");
+    assert_eq!((stands(&api, "web"), api.writes()), (numbers([("a", 10)]), writes));
     assert!(hub.events().await[0].contains("RebalanceBindingFailed forbidden (Forbidden): not there"));
 }
 
@@ -272,6 +289,105 @@ async fn over_a_restart_no_more_is_moved_in_an_interval() {
     assert_eq!(stands(&api, "web"), numbers([("a", 6), ("b", 4)]));
     second.round(&["web"]).await;
     assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]), "no further than was decided");
+}
+
+/// As few clusters as possible take these.
+fn aggregated(name: &str, clusters: &Value) -> Vec<Value> {
+    let mut objects = workload(name, clusters);
+    let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let note = "policy.karmada.io/applied-placement";
+    objects[1]["metadata"]["annotations"][note] = json!(placement.to_string());
+    objects[1]["spec"]["placement"] = placement;
+    objects
+}
+
+/// Some workloads that are to leave `a`, where they have one replica each.
+fn leaving(names: &[&str]) -> Vec<Value> {
+    let mut objects = [cluster("a", 3, 3), cluster("b", 90, 9)].concat();
+    let clusters = json!([{"name": "a", "replicas": 1}, {"name": "b", "replicas": 3}]);
+    objects.extend(names.iter().flat_map(|name| aggregated(name, &clusters)));
+    objects
+}
+
+/// A removal that was one of too many would wait for a person, and the workload ran in both clusters.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_left_by_one_workload_in_a_minute() {
+    let names = ["w1", "w2", "w3"];
+    let api = state(leaving(&names));
+    let hub = Hub::start(&api, Instant::now(), 100, None).await;
+    hub.look(&names).await;
+    let there = || names.iter().filter(|name| stands(&api, name).contains_key("a")).count();
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        hub.round(&names).await;
+        all.push(there());
+    }
+    assert_eq!(all, [2, 1, 0, 0]);
+}
+
+/// Where something waits already, whatever else leaves waits as well.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_not_left_while_removals_wait_there() {
+    let mut objects = leaving(&["web"]);
+    objects.push(json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "other", "namespace": "karmada-es-a",
+        "labels": {"edge.karmada.io/removal-held": "20260501T110000Z"}}, "spec": {"workload": {"manifests": []}}}));
+    let api = state(objects);
+    let hub = Hub::start(&api, Instant::now(), 100, None).await;
+    let work = Key { namespace: "karmada-es-a".into(), name: "other".into() };
+    let works = kinds::works(&*api).unwrap();
+    let note = fetch::object(&*api, &works, &work.namespace, &work.name).await.unwrap().unwrap();
+    hub.shared.removal_limit.observe(&Change::Applied(note.clone()));
+    hub.look(&["web"]).await;
+    hub.round(&["web"]).await;
+    assert_eq!(stands(&api, "web"), numbers([("a", 1), ("b", 3)]));
+    hub.shared.removal_limit.observe(&Change::Deleted(note));
+    hub.round(&["web"]).await;
+    assert_eq!(stands(&api, "web"), numbers([("b", 4)]));
+}
+
+/// What was moved to `b` is not ready there.
+async fn report_none_in_b(api: &Arc<FakeApi>, name: &str) {
+    report(api, name).await;
+    let mut binding = api.value(BINDING.0, BINDING.1, "shop", name).unwrap();
+    for item in binding["status"]["aggregatedStatus"].as_array_mut().unwrap() {
+        if item["clusterName"] == "b" {
+            item["status"]["readyReplicas"] = json!(0);
+        }
+    }
+    api.update_status(&api.resource_of(BINDING.0, BINDING.1).unwrap(), binding).await.unwrap();
+}
+
+/// Room is not all that it needs there. A hub that was started anew takes it back as well: what it was is noted on the binding.
+#[tokio::test(start_paused = true)]
+async fn what_does_not_become_ready_where_it_went_is_taken_back() {
+    for restarts in [false, true] {
+        let (api, began) = (state(lopsided()), Instant::now());
+        let mut hub = Hub::start(&api, began, 5, None).await;
+        hub.look(&["web"]).await;
+        tokio::time::advance(Duration::from_secs(120)).await;
+        hub.look(&["web"]).await;
+        report_none_in_b(&api, "web").await;
+        assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]));
+        if restarts {
+            hub = Hub::start(&api, began, 5, None).await;
+            hub.look(&["web"]).await;
+        }
+        for _ in 0..4 {
+            tokio::time::advance(Duration::from_secs(120)).await;
+            hub.look(&["web"]).await;
+        }
+        assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]), "not before ten minutes");
+        tokio::time::advance(Duration::from_secs(120)).await;
+        hub.look(&["web"]).await;
+        assert_eq!(stands(&api, "web"), numbers([("a", 10)]));
+        assert_eq!(note(&api, "web").rest_seconds, LONGEST_REST.as_secs());
+        let told = "Warning RebalanceBindingFailed moved 5 replicas back to where they were (from b: 5; to a: 5): 10 minutes after";
+        assert!(hub.events().await.iter().any(|event| event.contains(told)));
+        for _ in 0..60 {
+            hub.round(&["web"]).await;
+        }
+        assert_eq!(stands(&api, "web"), numbers([("a", 10)]), "it rests for long");
+    }
 }
 
 /// What members scale keeps the number that it has there.
@@ -322,4 +438,106 @@ async fn agents_are_asked_of_what_may_be_moved_and_silence_moves_nothing() {
         let asked = agents.asked.lock().len();
         assert_eq!(asked, if wanted.len() == 2 { 1 } else { 2 }, "not while it rests");
     }
+}
+
+/// An agent tells of now: what was moved there a moment ago is not there yet. By its report alone the cluster had room for all.
+#[tokio::test(start_paused = true)]
+async fn two_workloads_are_not_moved_into_one_gap_that_an_agent_told() {
+    let mut objects = [cluster("a", 20, 20), cluster("b", 100, 0)].concat();
+    objects
+        .extend(["w1", "w2"].iter().flat_map(|name| workload(name, &json!([{"name": "a", "replicas": 10}]))));
+    let api = state(objects);
+    let answers = [("a".to_owned(), Ok(0)), ("b".to_owned(), Ok(10))].into();
+    let agents = Arc::new(Agents { answers, asked: Mutex::default() });
+    let hub = Hub::start(&api, Instant::now(), 100, Some(agents)).await;
+    hub.look(&["w1", "w2"]).await;
+    hub.round(&["w1", "w2"]).await;
+    assert_eq!(stands(&api, "w1"), numbers([("a", 5), ("b", 5)]));
+    assert_eq!(stands(&api, "w2"), numbers([("a", 7), ("b", 3)]));
+}
+
+/// Places `w2` in `b` as it is asked.
+struct Meanwhile(Arc<FakeApi>);
+
+#[async_trait::async_trait]
+impl Estimator for Meanwhile {
+    async fn room(&self, _: &[&str], _: RoomQuestion<'_>) -> Answers {
+        let mut other = self.0.value(BINDING.0, BINDING.1, "shop", "w2").unwrap();
+        other["spec"]["clusters"] = json!([{"name": "b", "replicas": 10}]);
+        self.0.update(&self.0.resource_of(BINDING.0, BINDING.1).unwrap(), other).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        [("a".to_owned(), Ok(20)), ("b".to_owned(), Ok(20))].into()
+    }
+
+    async fn unschedulable(&self, _: &[&str], _: &ObjectReference, _: Duration) -> Answers {
+        panic!("nobody asks this here")
+    }
+}
+
+/// Two workloads in `a`, which are to be apart wherever they come to be.
+fn apart() -> Vec<Value> {
+    let mut objects = [cluster("a", 40, 20), cluster("b", 40, 0)].concat();
+    for name in ["w1", "w2"] {
+        let mut both = workload(name, &json!([{"name": "a", "replicas": 10}]));
+        both[1]["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "app=db"});
+        objects.extend(both);
+    }
+    objects
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_to_a_cluster_while_agents_are_asked_counts() {
+    let api = state(apart());
+    let gates = FeatureGates::default().with(Gate::WorkloadAffinity);
+    let agents = Arc::new(Meanwhile(api.clone()));
+    let hub = Hub::gated(&api, (Instant::now(), 100), Some(agents), gates).await;
+    hub.look(&["w1"]).await;
+    tokio::time::advance(Duration::from_secs(120)).await;
+    hub.look(&["w1"]).await;
+    assert_eq!(stands(&api, "w2"), numbers([("b", 10)]));
+    assert_eq!(stands(&api, "w1"), numbers([("a", 10)]));
+}
+
+/// The second sees where the first went, though no watch told yet.
+#[tokio::test(start_paused = true)]
+async fn workloads_that_are_to_be_apart_do_not_go_the_same_way() {
+    let api = state(apart());
+    let gates = FeatureGates::default().with(Gate::WorkloadAffinity);
+    let hub = Hub::gated(&api, (Instant::now(), 100), None, gates).await;
+    hub.look(&["w1", "w2"]).await;
+    tokio::time::advance(Duration::from_secs(120)).await;
+    for name in ["w1", "w2"] {
+        assert!(hub.controller.reconcile(&key("shop", name)).await.is_ok());
+    }
+    assert_eq!(stands(&api, "w1"), numbers([("a", 5), ("b", 5)]));
+    assert_eq!(stands(&api, "w2"), numbers([("a", 10)]));
+}
+
+/// Of more clusters than are asked, those in which it is are asked first: of a silent one nothing moves.
+#[tokio::test(start_paused = true)]
+async fn in_a_large_fleet_those_are_asked_in_which_it_is() {
+    let mut objects =
+        [cluster("a", 20, 20), workload("web", &json!([{"name": "a", "replicas": 10}]))].concat();
+    objects.extend((0..1_000).flat_map(|at| cluster(&format!("b{at:04}"), 20, 0)));
+    let api = state(objects);
+    let agents = Arc::new(Agents { answers: Answers::new(), asked: Mutex::default() });
+    let hub = Hub::start(&api, Instant::now(), 100, Some(agents.clone())).await;
+    hub.look(&["web"]).await;
+    hub.round(&["web"]).await;
+    let asked = agents.asked.lock().clone();
+    let names: Vec<&str> = asked[0].split(',').collect();
+    assert_eq!((names.len(), names[0], names[999]), (1_000, "a", "b0998"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn agents_are_not_asked_of_what_stands_well_by_reports() {
+    let clusters = json!([{"name": "a", "replicas": 5}, {"name": "b", "replicas": 5}]);
+    let api = state([cluster("a", 20, 5), cluster("b", 20, 5), workload("web", &clusters)].concat());
+    let answers = [("a".to_owned(), Ok(0)), ("b".to_owned(), Ok(15))].into();
+    let agents = Arc::new(Agents { answers, asked: Mutex::default() });
+    let hub = Hub::start(&api, Instant::now(), 100, Some(agents.clone())).await;
+    hub.look(&["web"]).await;
+    hub.round(&["web"]).await;
+    assert_eq!(agents.asked.lock().len(), 0);
+    assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]));
 }
