@@ -73,7 +73,11 @@ impl Engine {
 
     fn start(&mut self, key: String, entry: Entry) {
         self.targets.of_work(&key).iter().for_each(|id| self.observed.begins(id));
-        let (named, class) = self.named_of(&entry);
+        let (mut named, class) = self.named_of(&entry);
+        // The ledger may say that it goes before the engine has heard so. What it names itself then goes over to nobody.
+        if entry.phase == Phase::Deleting {
+            named.retain(|(_, of)| *of != key);
+        }
         let member = self.parts.member.clone();
         let interpreter = self.interpreter.clone();
         let (cluster, own) = (self.parts.cluster.clone(), self.parts.own.clone());

@@ -280,6 +280,21 @@ async fn it_goes_on_after_a_restart_and_removes_nothing_on_absence() {
     assert!(rig.value("a").is_some(), "forgotten is not removed");
 }
 
+/// The session writes the ledger, and tells the engine afterwards: what has its turn in between goes by what the ledger says.
+#[tokio::test(start_paused = true)]
+async fn what_is_to_go_before_the_engine_heard_so_goes_over_to_nobody() {
+    let rig = Rig::fresh();
+    rig.member.answer_late(Duration::from_secs(5));
+    rig.commit(&[put("a", 1, &[config("a", "1")], false)]);
+    rig.until("the member has it", |rig| rig.value("a").is_some()).await;
+    // The next turn waits for the end of this one, and comes after the word that it is to go.
+    rig.commit(&[put("a", 2, &[config("a", "2")], false)]);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    rig.shared.ledger.commit(&[delete("a", 3)]).unwrap();
+    rig.until("removed", |rig| rig.shared.ledger.held().unwrap()["a"].phase == Phase::Removed).await;
+    assert_eq!(rig.value("a"), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tombstone_removes_reports_and_only_then() {
     let rig = Rig::fresh();
