@@ -101,6 +101,7 @@ struct State {
     failures: BTreeMap<String, MemberError>,
     lateness: Duration,
     list_lateness: Duration,
+    distance: Duration,
     unanswered: Option<Duration>,
     away: bool,
     breaks: u64,
@@ -201,6 +202,18 @@ impl MemoryMember {
     /// The agent's writes get no answer from now on, and are carried out this much later all the same; `None`: no more.
     pub fn carry_out_late(&self, lateness: Option<Duration>) {
         self.inner.state.lock().unanswered = lateness;
+    }
+
+    /// It is far away: what is read is told so long after it was so, and what is written or deleted is carried out so long after it was asked.
+    pub fn far_away(&self, distance: Duration) {
+        self.inner.state.lock().distance = distance;
+    }
+
+    async fn on_the_way(&self) {
+        let distance = self.inner.state.lock().distance;
+        if !distance.is_zero() {
+            tokio::time::sleep(distance).await;
+        }
     }
 
     /// It serves a kind no longer, though its objects are there, or again.
@@ -386,7 +399,9 @@ impl Member for MemoryMember {
     async fn get(&self, id: &ObjectId) -> Result<Option<Value>, MemberError> {
         self.reached()?;
         self.inner.state.lock().named(id)?;
-        Ok(self.read(id))
+        let read = self.read(id);
+        self.on_the_way().await;
+        Ok(read)
     }
 
     async fn apply(&self, object: &Value) -> Result<Value, MemberError> {
@@ -406,6 +421,7 @@ impl Member for MemoryMember {
     }
 
     async fn delete(&self, id: &ObjectId, uid: &str) -> Result<(), MemberError> {
+        self.on_the_way().await;
         let mut state = self.inner.state.lock();
         state.reached()?;
         if let Some(error) = state.failures.get(&id.name) {

@@ -17,6 +17,7 @@ mod orphans;
 mod quarantine;
 mod started;
 mod task;
+mod under_way;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::under_way::UnderWay;
 use super::agent_objects::Own;
 use super::body::ClusterNames;
 use super::catch_panics::Guarded;
@@ -122,6 +124,8 @@ struct Engine {
     watches: BTreeMap<Gvk, AbortHandle>,
     watchers: JoinSet<()>,
     running: JoinSet<Finished>,
+    /// The objects of those.
+    under_way: UnderWay,
     events: mpsc::Sender<Watched>,
     /// Which Works ask where Services are reached.
     asked: Asked,
@@ -237,6 +241,7 @@ impl Engine {
             watches: BTreeMap::new(),
             watchers: JoinSet::new(),
             running: JoinSet::new(),
+            under_way: UnderWay::default(),
             events,
             asked: Asked::default(),
             follows_services: false,

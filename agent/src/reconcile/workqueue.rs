@@ -213,6 +213,13 @@ impl Workqueue {
         (key, task.cause)
     }
 
+    /// `key` was taken and cannot begin yet: it is taken once more, and holds nobody up meanwhile.
+    pub fn put_back(&mut self, key: &str) {
+        if let Some(running) = self.running.remove(key) {
+            self.tasks.entry(key.to_owned()).or_insert(Task { again: true, ..running.task });
+        }
+    }
+
     /// `key` is no longer worked on.
     pub fn done(&mut self, key: &str) {
         self.running.remove(key);

@@ -37,6 +37,7 @@ impl MemoryMember {
             tokio::time::sleep(TIMEOUT).await;
             return Err(MemberError::Unanswered("no answer in 30 s".into()));
         }
+        self.on_the_way().await;
         let answer = self.carry_out(&write);
         if answer.is_ok() && !lateness.is_zero() {
             tokio::time::sleep(lateness).await;

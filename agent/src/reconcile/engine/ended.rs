@@ -38,6 +38,7 @@ impl Engine {
         // Tasks are not aborted and catch their panics.
         let Ok(Finished { key, hash, class, latency, kind }) = finished else { return Ok(()) };
         self.workqueue.done(&key);
+        self.under_way.ended(&key);
         match kind {
             Ending::Applied { results, former } => {
                 self.applied((&key, class), &hash, latency, &results)?;

@@ -5,11 +5,14 @@
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
+use serde_json::Value;
 use tokio::time::Instant;
 
+use super::under_way::Objects;
 use super::{Ending, Engine, Finished, quarantine, task};
 use crate::ledger::{Entry, LedgerError};
 use crate::member::ObjectId;
+use crate::reconcile::failure::Failure;
 use crate::reconcile::{manifests, order};
 use crate::session::Phase;
 
@@ -39,6 +42,38 @@ impl NextStep {
     }
 }
 
+/// A Work that is to begin.
+struct Turn {
+    key: String,
+    entry: Entry,
+    manifests: Result<Vec<Value>, Failure>,
+}
+
+impl Turn {
+    fn new(key: String, entry: Entry) -> Self {
+        let manifests = manifests::manifests(&entry.body);
+        Self { key, entry, manifests }
+    }
+
+    /// What it names; nothing, where its body cannot be read.
+    fn manifests(&self) -> &[Value] {
+        self.manifests.as_deref().unwrap_or_default()
+    }
+
+    fn named(&self) -> impl Iterator<Item = ObjectId> {
+        self.manifests().iter().map(ObjectId::of)
+    }
+
+    /// What it names or lets go of.
+    fn ids(&self) -> impl Iterator<Item = ObjectId> {
+        self.named().chain(self.entry.former.iter().cloned())
+    }
+
+    fn takes_away(&self) -> bool {
+        self.entry.phase == Phase::Deleting || !self.entry.former.is_empty()
+    }
+}
+
 impl Engine {
     /// Begins what is ready, as far as the member takes it.
     pub(super) fn start_ready(&mut self) -> Result<(), LedgerError> {
@@ -47,14 +82,11 @@ impl Engine {
             return Ok(());
         }
         let taken = self.workqueue.take(now, self.limit.limit());
-        let (mut begun, mut tasks) = (Vec::new(), Vec::new());
+        let mut turns = Vec::new();
         for (key, _) in taken {
             let entry = self.parts.shared.ledger.entry(&key)?;
             match (NextStep::of(entry.as_ref()), entry) {
-                (NextStep::Begin, Some(entry)) => {
-                    begun.push(key.clone());
-                    tasks.push((key, entry));
-                }
+                (NextStep::Begin, Some(entry)) => turns.push(Turn::new(key, entry)),
                 (NextStep::LeaveAlone, Some(entry)) => {
                     self.workqueue.done(&key);
                     self.quarantine(&key, &entry);
@@ -63,21 +95,37 @@ impl Engine {
                 _ => self.workqueue.done(&key),
             }
         }
+        // Of those that come together who takes something away is first: the others come again and again.
+        turns.sort_by_key(|turn| !turn.takes_away());
+        turns.retain(|turn| self.may_begin(turn));
         // Written before anything is tried: what crashes us is found out at the next start.
+        let begun: Vec<String> = turns.iter().map(|turn| turn.key.clone()).collect();
         self.parts.shared.ledger.begins(&begun)?;
-        for (key, entry) in tasks {
-            self.start(key, entry);
-        }
+        turns.into_iter().for_each(|turn| self.start(turn));
         Ok(())
     }
 
-    fn start(&mut self, key: String, entry: Entry) {
-        self.targets.of_work(&key).iter().for_each(|id| self.observed.begins(id));
-        let (mut named, class) = self.named_of(&entry);
-        // The ledger may say that it goes before the engine has heard so. What it names itself then goes over to nobody.
-        if entry.phase == Phase::Deleting {
-            named.retain(|(_, of)| *of != key);
+    /// Whether it begins now; it has another turn soon where it does not. What the ledger says of it and of others was heard of in the order in
+    /// which it was written: who names its objects is known for as long as it was heard itself.
+    fn may_begin(&mut self, turn: &Turn) -> bool {
+        let was_heard = match turn.entry.phase {
+            Phase::Desired => turn.named().eq(self.targets.of_work(&turn.key).iter().cloned()),
+            Phase::Deleting | Phase::Removed => !self.targets.has(&turn.key),
+        };
+        let objects = Objects::new(turn.ids(), turn.takes_away());
+        if !was_heard || self.under_way.contends(&objects) {
+            self.workqueue.put_back(&turn.key);
+            return false;
         }
+        self.under_way.begins(&turn.key, objects);
+        true
+    }
+
+    fn start(&mut self, turn: Turn) {
+        self.targets.of_work(&turn.key).iter().for_each(|id| self.observed.begins(id));
+        let named = self.targets.naming(turn.ids());
+        let class = order::of_manifests(turn.manifests());
+        let Turn { key, entry, manifests } = turn;
         let member = self.parts.member.clone();
         let interpreter = self.interpreter.clone();
         let (cluster, own) = (self.parts.cluster.clone(), self.parts.own.clone());
@@ -88,19 +136,12 @@ impl Engine {
             let work = AssertUnwindSafe(task::one(
                 (&*member, &*interpreter),
                 (&cluster, &own),
-                &key,
+                (&key, manifests),
                 &entry,
                 &named,
             ));
             let kind = work.catch_unwind().await.unwrap_or(Ending::Panicked);
             Finished { key, hash, class, latency: began.elapsed(), kind }
         });
-    }
-
-    /// Of what a Work names or lets go of, what Works name now; and the Work's class.
-    fn named_of(&self, entry: &Entry) -> (Vec<(ObjectId, String)>, u8) {
-        let manifests = manifests::manifests(&entry.body).unwrap_or_default();
-        let of = manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned());
-        (self.targets.naming(of), order::of_manifests(&manifests))
     }
 }

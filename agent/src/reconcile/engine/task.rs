@@ -13,21 +13,20 @@ use crate::reconcile::agent_objects::Own;
 use crate::reconcile::apply::{self, Context, Known};
 use crate::reconcile::body::ClusterNames;
 use crate::reconcile::failure::Failure;
-use crate::reconcile::manifests;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::{self, Leaving, Removal};
 use crate::session::Phase;
 
-/// One Work's turn; `named` as in [`Context::named`].
+/// One Work's turn, of the manifests in its body; `named` as in [`Context::named`].
 pub(super) async fn one(
     (member, interpreter): (&dyn Member, &dyn Interpreter),
     (cluster, own): (&ClusterNames, &Own),
-    key: &str,
+    (key, manifests): (&str, Result<Vec<Value>, Failure>),
     entry: &Entry,
     named: &[(ObjectId, String)],
 ) -> Ending {
     let context = Context { member, interpreter, cluster, written: &entry.written, named, own };
-    match manifests::manifests(&entry.body) {
+    match manifests {
         Ok(manifests) if entry.phase == Phase::Desired => {
             let known = match entry {
                 entry if entry.is_applied() => Known::Applied(&entry.written),

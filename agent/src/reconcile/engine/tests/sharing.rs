@@ -72,6 +72,44 @@ async fn works_that_go_together_leave_nothing_they_shared() {
     }
 }
 
+/// While one is handed over, who is to have it goes, or names it no more: it goes with that one.
+#[tokio::test(start_paused = true)]
+async fn who_gets_an_object_and_goes_meanwhile_takes_it_along() {
+    let newer = put("a", 5, &[config("a", "1")], false);
+    for change in [delete("a", 5), newer] {
+        for apart in (0..6000).step_by(200) {
+            let rig = shared_by("a", "b").await;
+            rig.commit(&[put("a", 3, &[config("shared", "a")], true)]);
+            rig.member.far_away(Duration::from_secs(1));
+            rig.commit(&[delete("b", 4)]);
+            tokio::time::sleep(Duration::from_millis(apart)).await;
+            rig.commit(std::slice::from_ref(&change));
+            rig.until("removed", |rig| phase(rig, "b") == Phase::Removed).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(rig.value("shared"), None, "{change:?} {apart} ms after");
+        }
+    }
+}
+
+/// While one is taken away another Work comes that names it: what that one has applied stays.
+#[tokio::test(start_paused = true)]
+async fn what_was_applied_while_another_work_went_is_not_taken_away_with_that() {
+    for apart in (0..6000).step_by(200) {
+        let rig = Rig::fresh();
+        rig.commit(&[put("a", 1, &[config("shared", "a"), config("a", "1")], false)]);
+        rig.until("applied", |rig| rig.applied("a")).await;
+        rig.member.far_away(Duration::from_secs(1));
+        rig.commit(&[delete("a", 2)]);
+        tokio::time::sleep(Duration::from_millis(apart)).await;
+        rig.commit(&[put("c", 3, &[config("shared", "c")], false)]);
+        rig.until("applied", |rig| rig.value("shared").as_deref() == Some("c")).await;
+        let made = uid(&rig);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let there = (rig.value("shared"), rig.member.read(&id("shared")).map(|_| uid(&rig)));
+        assert_eq!(there, (Some("c".to_owned()), Some(made)), "{apart} ms after");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_work_whose_newer_body_or_release_leaves_an_object_hands_it_over_too() {
     let newer = put("b", 3, &[config("b", "1")], false);
