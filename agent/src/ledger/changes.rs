@@ -7,7 +7,7 @@ use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::meta::{SEAL, document, set_cursor, set_number, set_seen, set_value};
-use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text};
+use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text, set_guard};
 use crate::member::ObjectId;
 use crate::reconcile::manifests::manifests;
 use crate::reconcile::orphan_rows::former_key;
@@ -53,6 +53,7 @@ pub(super) fn found(
             encoded.bytes.as_ref(),
             former_text(&former)
         ])?;
+    set_guard(connection, key)?;
     Ok(true)
 }
 
@@ -96,7 +97,7 @@ fn keep_former(connection: &Connection, key: &str) -> Result<(), rusqlite::Error
         found(connection, &row, &former)?;
     }
     connection.prepare_cached("UPDATE works SET former = '' WHERE key = ?1")?.execute([key])?;
-    Ok(())
+    set_guard(connection, key)
 }
 
 /// What becomes of a Work's row when a body comes. An outcome is of one body and of no other for good: the member may have taken, or still be
@@ -150,14 +151,17 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
                 former,
                 unanswered
             ])?;
+            set_guard(connection, key)?;
         }
         Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
             let (revision, generation) = (*revision as i64, *generation as i64);
             let row = params![key, uid, revision, suspended, preserve, generation, retry];
             connection.prepare_cached(TOUCH)?.execute(row)?;
+            set_guard(connection, key)?;
         }
         Change::Delete { key, uid, revision, preserve, retry } => {
             connection.prepare_cached(BURY)?.execute(params![key, *revision as i64, preserve, uid, retry])?;
+            set_guard(connection, key)?;
         }
         Change::KeepFormer { key } => keep_former(connection, key)?,
         Change::Forget { key } => {

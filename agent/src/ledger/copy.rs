@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::meta::{HubPosition, cluster_names, set_number};
-use super::row::{COLUMNS, entry_of, former_text, written_bytes};
+use super::row::{COLUMNS, entry_of, former_text, set_guard, written_bytes};
 use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;
 use crate::session::{Change, Phase};
@@ -156,6 +156,7 @@ impl Ledger {
                         former_text(&row.former)
                     ],
                 )?;
+                set_guard(&transaction, &row.key)?;
             }
             transaction.commit()
         })

@@ -4,7 +4,7 @@
 
 use rusqlite::params;
 
-use super::row::{still_open, written_bytes};
+use super::row::{set_guard, still_open, written_bytes};
 use super::{Ledger, LedgerError, Outcome};
 
 impl Ledger {
@@ -51,6 +51,16 @@ impl Ledger {
     /// # Errors
     /// Neither the file nor, in its place, memory can be written.
     pub fn removed(&self, keys: &[String]) -> Result<(), LedgerError> {
-        self.each(keys, "UPDATE works SET phase = 2, attempts = 0, crashes = 0, unanswered = 0, former = '' WHERE key = ?1 AND phase = 1")
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let remove = "UPDATE works SET phase = 2, attempts = 0, crashes = 0, unanswered = 0, former = '' WHERE key = ?1 AND phase = 1";
+        self.relaxed(|transaction| {
+            for key in keys {
+                transaction.prepare_cached(remove)?.execute([key])?;
+                set_guard(transaction, key)?;
+            }
+            Ok(())
+        })
     }
 }

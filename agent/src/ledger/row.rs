@@ -1,11 +1,12 @@
 //! A row of the table `works`: its columns, and what they mean.
 //!
-//! In: a row of SQLite. Out: an [`Entry`], or what a session must know of it; a body that is not the one of its hash is an error, which
-//! counts as damage. Pure.
+//! In: a row of SQLite. Out: an [`Entry`], or what a session must know of it; a body that is not the one of its hash, or a row that is not as its
+//! guard says, is an error, which counts as damage.
 
 use bytes::Bytes;
 use karmada_proto::body;
 use karmada_proto::digest::{self, WorkMarks};
+use rusqlite::{Connection, params};
 
 use super::Entry;
 use crate::member::ObjectId;
@@ -28,7 +29,7 @@ pub(super) fn still_open(unanswered: bool, next: bool) -> i64 {
 }
 
 /// The columns of `works` as [`entry_of`] reads them, the key last.
-pub(super) const COLUMNS: [&str; 21] = [
+pub(super) const COLUMNS: [&str; 22] = [
     "uid",
     "revision",
     "hash",
@@ -49,14 +50,62 @@ pub(super) const COLUMNS: [&str; 21] = [
     "written",
     "unanswered",
     "former",
+    "guard",
     "key",
 ];
 
-/// A row of [`COLUMNS`]. A body that is not the one of its hash is damaged.
+/// What decides whose a row is, whether its objects are to go, and which.
+struct Guarded<'a> {
+    key: &'a str,
+    uid: &'a str,
+    hash: &'a [u8],
+    phase: i64,
+    preserve: bool,
+    former: &'a str,
+}
+
+/// In `guard`: an older agent wrote the row.
+const UNGUARDED: i64 = 0;
+
+impl Guarded<'_> {
+    /// Never [`UNGUARDED`].
+    fn guard(&self) -> i64 {
+        let Self { key, uid, hash, phase, preserve, former } = self;
+        let digest = body::hash(format!("{key:?}{uid:?}{hash:?}{phase}{preserve}{former:?}").as_bytes());
+        let number = digest.first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
+        if number == UNGUARDED { 1 } else { number }
+    }
+
+    /// A bit that flipped on the disk must not have objects deleted that nobody deleted: SQLite sees no such bit.
+    fn check(&self, guard: i64) -> Result<(), rusqlite::Error> {
+        if guard == UNGUARDED || guard == self.guard() {
+            return Ok(());
+        }
+        Err(damaged(20, "the row is not as its guard says".into()))
+    }
+}
+
+fn damaged(column: usize, error: Box<dyn std::error::Error + Send + Sync>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, error)
+}
+
+/// Guards the row of `key`, where there is one, as it is now: called after every change of what [`Guarded`] names.
+pub(super) fn set_guard(connection: &Connection, key: &str) -> Result<(), rusqlite::Error> {
+    let mut query = connection
+        .prepare_cached("SELECT uid, hash, phase, preserve, former, guard FROM works WHERE key = ?1")?;
+    let mut rows = query.query([key])?;
+    let Some(row) = rows.next()? else { return Ok(()) };
+    let (uid, hash, former): (String, Vec<u8>, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
+    let (phase, preserve) = (row.get(2)?, row.get(3)?);
+    let guard = Guarded { key, uid: &uid, hash: &hash, phase, preserve, former: &former }.guard();
+    if row.get::<_, i64>(5)? != guard {
+        connection.prepare_cached("UPDATE works SET guard = ?2 WHERE key = ?1")?.execute(params![key, guard])?;
+    }
+    Ok(())
+}
+
+/// A row of [`COLUMNS`]. A body that is not the one of its hash is damaged, and so is a row that is not as its guard says.
 pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error> {
-    let damaged = |column, error: Box<dyn std::error::Error + Send + Sync>| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, error)
-    };
     let hash: Bytes = row.get::<_, Vec<u8>>(2)?.into();
     let packed: Bytes = row.get::<_, Vec<u8>>(5)?.into();
     let body = body::decode(row.get(3)?, &packed, row.get::<_, i64>(4)? as u64)
@@ -64,6 +113,10 @@ pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error
     if body::hash(&body) != hash {
         return Err(damaged(5, "the body is not the one of its hash".into()));
     }
+    let (uid, key, former): (String, String, String) = (row.get(0)?, row.get(21)?, row.get(19)?);
+    let (number, preserve) = (row.get(8)?, row.get(7)?);
+    Guarded { key: &key, uid: &uid, hash: &hash, phase: number, preserve, former: &former }
+        .check(row.get(20)?)?;
     let applied_hash: Option<Vec<u8>> = row.get(10)?;
     let applied = match row.get::<_, Option<bool>>(11)? {
         Some(ok) => {
@@ -74,13 +127,13 @@ pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error
         None => None,
     };
     Ok(Entry {
-        uid: row.get(0)?,
+        uid,
         revision: row.get::<_, i64>(1)? as u64,
         hash,
         body,
         suspended: row.get(6)?,
-        preserve: row.get(7)?,
-        phase: phase(row.get(8)?),
+        preserve,
+        phase: phase(number),
         applied,
         placed: row.get(13)?,
         generation: row.get::<_, i64>(14)? as u64,
@@ -88,19 +141,22 @@ pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error
         crashes: row.get(16)?,
         written: written_marks(&row.get::<_, Vec<u8>>(17)?),
         unanswered: row.get::<_, i64>(18)? == UNANSWERED,
-        former: former_of(&row.get::<_, String>(19)?),
+        former: former_of(&former),
     })
 }
 
 /// What a session must know of each Work, as [`held_of`] reads it.
 pub(super) const HELD: &str =
-    "SELECT key, uid, revision, hash, phase, suspended, preserve, generation, retry FROM works";
+    "SELECT key, uid, revision, hash, phase, suspended, preserve, generation, retry, former, guard FROM works";
 
 /// A row of [`HELD`].
 pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, HeldWork), rusqlite::Error> {
     let (uid, retry): (String, String) = (row.get(1)?, row.get(8)?);
-    let (hash, phase): (Vec<u8>, Phase) = (row.get(3)?, phase(row.get(4)?));
-    let preserve = row.get(6)?;
+    let (key, former): (String, String) = (row.get(0)?, row.get(9)?);
+    let (hash, number): (Vec<u8>, i64) = (row.get(3)?, row.get(4)?);
+    let (phase, preserve) = (phase(number), row.get(6)?);
+    Guarded { key: &key, uid: &uid, hash: &hash, phase: number, preserve, former: &former }
+        .check(row.get(10)?)?;
     let marks = WorkMarks {
         uid: &uid,
         suspended: row.get(5)?,
@@ -113,7 +169,7 @@ pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, HeldWork), rus
         Phase::Deleting | Phase::Removed => digest::deleting(&uid, preserve, &retry),
     };
     let revision = row.get::<_, i64>(2)? as u64;
-    Ok((row.get(0)?, HeldWork { uid, revision, hash: hash.into(), phase, content }))
+    Ok((key, HeldWork { uid, revision, hash: hash.into(), phase, content }))
 }
 
 /// The phase that a number stands for.

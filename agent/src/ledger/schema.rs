@@ -20,7 +20,7 @@ use super::meta::{HubPosition, cluster_names, set_cluster_names, set_number};
 use super::row::{COLUMNS, entry_of};
 
 /// The format that this agent writes.
-pub(super) const FORMAT: i64 = 7;
+pub(super) const FORMAT: i64 = 8;
 /// Formats newer than its own that an agent reads.
 pub(super) const AHEAD: i64 = 3;
 /// Damaged ledgers that are kept for a person to look at.
@@ -48,7 +48,7 @@ CREATE TABLE IF NOT EXISTS works (
 
 /// What later formats added to `works`. What an older agent did not count may have been placed, and
 /// it may have left a write open.
-const ADDED: [(&str, &str); 8] = [
+const ADDED: [(&str, &str); 9] = [
     ("placed", "INTEGER NOT NULL DEFAULT 1"),
     ("generation", "INTEGER NOT NULL DEFAULT 0"),
     ("retry", "TEXT NOT NULL DEFAULT ''"),
@@ -57,7 +57,14 @@ const ADDED: [(&str, &str); 8] = [
     ("unanswered", "INTEGER NOT NULL DEFAULT 1"),
     ("former", "TEXT NOT NULL DEFAULT ''"),
     ("told", "BLOB NOT NULL DEFAULT x''"),
+    ("guard", "INTEGER NOT NULL DEFAULT 0"),
 ];
+
+/// Whoever changes what a row's guard is of, and knows of no guards, leaves a row without one.
+const UNGUARD: &str = "
+CREATE TRIGGER IF NOT EXISTS unguard AFTER UPDATE OF uid, hash, phase, preserve, former ON works WHEN NEW.guard <> 0
+BEGIN UPDATE works SET guard = 0 WHERE key = NEW.key; END;
+";
 
 /// What is wrong with the ledger's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +134,7 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), LedgerError> {
             connection.execute_batch(&format!("ALTER TABLE works ADD COLUMN {name} {declaration}"))?;
         }
     }
+    connection.execute_batch(UNGUARD)?;
     Ok(connection.pragma_update(None, "user_version", FORMAT)?)
 }
 

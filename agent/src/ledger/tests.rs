@@ -469,3 +469,81 @@ fn a_sync_of_its_own_is_for_what_was_applied_and_one_for_all_that_begin_together
     ledger.commit(&[of_a_removal]).unwrap();
     assert!(!ledger.begins(&["a".into()]).unwrap(), "a removal makes nothing");
 }
+
+/// How many rows have no guard.
+fn unguarded(ledger: &Ledger) -> i64 {
+    ledger
+        .read(|connection| connection.query_row("SELECT count(*) FROM works WHERE guard = 0", [], |row| row.get(0)))
+        .unwrap()
+}
+
+/// A bit flips in what says whose a row is, whether its objects go and which: the row is not gone by, and the hub is asked for everything.
+#[test]
+fn a_row_that_is_not_as_its_guard_says_is_damaged() {
+    let flips = ["phase = 1", "phase = 2", "preserve = 1", "uid = 'v'", "former = '[]'", "key = 'c'"];
+    for (flip, restarts) in flips.into_iter().flat_map(|flip| [(flip, true), (flip, false)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(dir.path()).unwrap();
+        ledger.commit(&[Change::Epoch(7), put("a", 3, b"one"), put("b", 4, b"two"), Change::Cursor(4)]).unwrap();
+        assert_eq!(unguarded(&ledger), 0);
+        let flipped = |connection: &mut Connection| {
+            connection.execute_batch(&format!(
+                "DROP TRIGGER unguard; UPDATE works SET {flip} WHERE key = 'a'"
+            ))
+        };
+        ledger.read(flipped).unwrap();
+        let ledger = if restarts {
+            drop(ledger);
+            Ledger::open(dir.path()).unwrap()
+        } else {
+            ledger
+        };
+        let held = ledger.held().unwrap();
+        assert_eq!(held.keys().collect::<Vec<_>>(), ["b"], "{flip}");
+        assert_eq!((ledger.position().unwrap().1, ledger.relists()), (0, 1), "{flip}");
+    }
+}
+
+/// Whatever becomes of a Work, its row is guarded; one that an older agent changed is not, and is read.
+#[test]
+fn every_row_is_guarded_but_those_that_an_older_agent_changed() {
+    let ledger = Ledger::in_memory().unwrap();
+    let id = |name: &str| {
+        let manifest = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        crate::member::ObjectId::of(&manifest)
+    };
+    let delete = |key: &str| Change::Delete {
+        key: key.into(),
+        uid: "u".into(),
+        revision: 9,
+        preserve: true,
+        retry: String::new(),
+    };
+    let of = |name: &str| -> &'static [u8] {
+        let body = serde_json::json!({"manifests": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]});
+        body.to_string().leak().as_bytes()
+    };
+    let check = |what: &str| assert_eq!((unguarded(&ledger), ledger.held().is_ok()), (0, true), "{what}");
+    ledger.commit(&[put("a", 1, of("x")), put("b", 2, of("y"))]).unwrap();
+    ledger.begins(&["a".into()]).unwrap();
+    ended(&ledger, body::hash(of("x")), true);
+    ledger.commit(&[put("a", 3, of("z"))]).unwrap();
+    assert_eq!(ledger.entry("a").unwrap().unwrap().former, [id("x")]);
+    check("another body");
+    ledger.former_removed("a", &body::hash(of("z"))).unwrap();
+    check("what it had named is gone");
+    ledger.commit(&[put("a", 4, of("x")), Change::KeepFormer { key: "a".into() }]).unwrap();
+    check("what it had named is kept");
+    ledger.found("stray", &[id("s"), id("t")]).unwrap();
+    check("found");
+    ledger.lost("stray", &id("s")).unwrap();
+    check("lost");
+    ledger.commit(&[delete("b")]).unwrap();
+    check("on its way out");
+    ledger.removed(&["b".into()]).unwrap();
+    check("removed");
+    let changes = "UPDATE works SET preserve = 1 WHERE key = 'a'";
+    ledger.read(|connection| connection.execute(changes, []).map(drop)).unwrap();
+    assert!(ledger.entry("a").unwrap().unwrap().preserve);
+    assert_eq!(unguarded(&ledger), 1);
+}

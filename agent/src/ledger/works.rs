@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 
-use super::row::{COLUMNS, HELD, entry_of, former_text, held_of};
+use super::row::{COLUMNS, HELD, entry_of, former_text, held_of, set_guard};
 use super::{Entry, Ledger, LedgerError, changes};
 use crate::member::ObjectId;
 use crate::session::HeldWork;
@@ -89,7 +89,8 @@ impl Ledger {
         self.relaxed(|connection| {
             let lose =
                 "UPDATE works SET former = ?2, phase = CASE ?2 WHEN '' THEN 2 ELSE phase END WHERE key = ?1";
-            connection.prepare_cached(lose)?.execute(params![key, former_text(&left)]).map(drop)
+            connection.prepare_cached(lose)?.execute(params![key, former_text(&left)])?;
+            set_guard(connection, key)
         })?;
         Ok(true)
     }
@@ -101,7 +102,8 @@ impl Ledger {
     pub fn former_removed(&self, key: &str, hash: &Bytes) -> Result<(), LedgerError> {
         self.relaxed(|transaction| {
             let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
-            transaction.prepare_cached(forget)?.execute(params![key, hash.as_ref()]).map(drop)
+            transaction.prepare_cached(forget)?.execute(params![key, hash.as_ref()])?;
+            set_guard(transaction, key)
         })
     }
 }

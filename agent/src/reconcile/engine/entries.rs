@@ -44,13 +44,7 @@ impl Engine {
         }
         match entry.phase {
             Phase::Desired => self.desired(key, &entry, &manifests, boot),
-            Phase::Deleting => {
-                self.retarget(key, &[], true);
-                self.asks(key, None);
-                self.statuses.forget(key);
-                self.quarantined.remove(key);
-                self.leaves(key, &entry, removal_class(order::of_manifests(&manifests)));
-            }
+            Phase::Deleting => self.deleting(key, &entry, &manifests),
             Phase::Removed => {
                 self.forget(key);
                 self.tell_removed(key, &entry);
@@ -85,7 +79,16 @@ impl Engine {
         self.tell(key);
     }
 
-    /// It is to be removed. That the agent ended over a removal puts it off, and never for good: a Work that is on its way out can
+    /// It is to be removed, of which these manifests can be read.
+    fn deleting(&mut self, key: &str, entry: &Entry, manifests: &[Value]) {
+        self.retarget(key, &[], true);
+        self.asks(key, None);
+        self.statuses.forget(key);
+        self.quarantined.remove(key);
+        self.leaves(key, entry, removal_class(order::of_manifests(manifests)));
+    }
+
+    /// When its removal has its turn. That the agent ended over a removal puts it off, and never for good: a Work that is on its way out can
     /// change no more.
     fn leaves(&mut self, key: &str, entry: &Entry, class: u8) {
         let wait = pace::after_crashes(entry.crashes, CRASHES);
@@ -101,22 +104,27 @@ impl Engine {
         self.workqueue.again(key, class, self.now() + wait);
     }
 
-    /// Its body cannot be read: it ends at once, and what is to be removed of it is nothing.
+    /// Its body cannot be read: applying it ends at once, and what is to be removed of it is what bodies before it named.
     fn malformed(&mut self, key: &str, entry: &Entry, failure: &Failure) -> Result<(), LedgerError> {
-        self.statuses.set_entry(key, entry, 0);
-        self.retarget(key, &[], true);
-        if entry.phase == Phase::Desired {
-            return self.conclude(Outcome {
-                key: key.to_owned(),
-                hash: entry.hash.clone(),
-                applied: outcome(false, &failure.to_string()),
-                placed: false,
-                written: Vec::new(),
-                unanswered: self.unanswered.until(key).is_some(),
-            });
+        match entry.phase {
+            Phase::Desired => {
+                self.statuses.set_entry(key, entry, 0);
+                self.retarget(key, &[], true);
+                return self.conclude(Outcome {
+                    key: key.to_owned(),
+                    hash: entry.hash.clone(),
+                    applied: outcome(false, &failure.to_string()),
+                    placed: false,
+                    written: Vec::new(),
+                    unanswered: self.unanswered.until(key).is_some(),
+                });
+            }
+            Phase::Deleting => self.deleting(key, entry, &[]),
+            Phase::Removed => {
+                self.forget(key);
+                self.tell_removed(key, entry);
+            }
         }
-        self.parts.shared.ledger.removed(&[key.to_owned()])?;
-        self.tell_removed(key, entry);
         Ok(())
     }
 

@@ -26,8 +26,8 @@ pub(super) async fn one(
     named: &[(ObjectId, String)],
 ) -> Ending {
     let context = Context { member, interpreter, cluster, written: &entry.written, named, own };
-    match manifests {
-        Ok(manifests) if entry.phase == Phase::Desired => {
+    match (entry.phase, manifests) {
+        (Phase::Desired, Ok(manifests)) => {
             let known = match entry {
                 entry if entry.is_applied() => Known::Applied(&entry.written),
                 entry if entry.is_nowhere() => Known::Nowhere,
@@ -44,9 +44,13 @@ pub(super) async fn one(
             };
             Ending::Applied { results: with_plurals(member, &manifests, results).await, former }
         }
-        Ok(manifests) => {
+        (Phase::Desired, Err(failure)) => {
+            Ending::Applied { results: vec![(String::new(), Err(failure))], former: None }
+        }
+        (Phase::Deleting | Phase::Removed, manifests) => {
+            // Of a body that cannot be read nothing was placed: what bodies before it named is all that there is.
             let mut objects = former(entry);
-            objects.extend(removal::leaving(&manifests, &entry.written));
+            objects.extend(removal::leaving(&manifests.unwrap_or_default(), &entry.written));
             let mut removal =
                 removal::removal(context, work_of_row(key), &objects, entry.preserve, &[]).await;
             // What it may not even look at, and never placed, it does not wait for.
@@ -55,7 +59,6 @@ pub(super) async fn one(
             }
             Ending::Removed(removal)
         }
-        Err(failure) => Ending::Applied { results: vec![(String::new(), Err(failure))], former: None },
     }
 }
 

@@ -280,7 +280,7 @@ async fn it_goes_on_after_a_restart_and_removes_nothing_on_absence() {
     assert!(rig.value("a").is_some(), "forgotten is not removed");
 }
 
-/// The session writes the ledger, and tells the engine afterwards: what has its turn in between goes by what the ledger says.
+/// The session writes the ledger, and tells the engine afterwards: what has its turn in between waits for that.
 #[tokio::test(start_paused = true)]
 async fn what_is_to_go_before_the_engine_heard_so_goes_over_to_nobody() {
     let rig = Rig::fresh();
@@ -291,6 +291,8 @@ async fn what_is_to_go_before_the_engine_heard_so_goes_over_to_nobody() {
     rig.commit(&[put("a", 2, &[config("a", "2")], false)]);
     tokio::time::sleep(Duration::from_millis(100)).await;
     rig.shared.ledger.commit(&[delete("a", 3)]).unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    rig.shared.changed(["a".to_owned()]);
     rig.until("removed", |rig| rig.shared.ledger.held().unwrap()["a"].phase == Phase::Removed).await;
     assert_eq!(rig.value("a"), None);
 }

@@ -235,3 +235,17 @@ async fn a_persons_word_brings_a_removal_forward() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((rig.value("a"), phase(&rig, "a")), (None, Phase::Removed));
 }
+
+/// Its last body cannot be read: what the one before it named goes all the same.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_goes_with_a_body_that_cannot_be_read_takes_along_what_was_placed_before() {
+    let rig = Rig::fresh();
+    rig.commit(&[put("w", 1, &[config("a", "1"), config("b", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("w")).await;
+    rig.commit(&[put("w", 2, &vec![json!({}); 5001], false)]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.value("a").as_deref(), Some("1"), "nothing is taken away by what cannot be read");
+    rig.commit(&[delete("w", 3)]);
+    rig.until("removed", |rig| rig.shared.ledger.held().unwrap()["w"].phase == Phase::Removed).await;
+    assert_eq!((rig.value("a"), rig.value("b")), (None, None));
+}
