@@ -7,6 +7,8 @@
 //! changed, and one that was not finished changes nothing. How much is written is bounded: see [`pause_after`]. The ledger on
 //! disk stays the truth, and the copy may be behind it: what it lacks, the hub sends again from the cursor that the copy holds.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,6 +118,30 @@ fn pause_after(bytes: usize) -> Duration {
     SETTLE.max(Duration::from_secs((bytes / RATE) as u64))
 }
 
+/// Where a copy becomes a ledger: a process that ends meanwhile leaves no ledger, and the next one begins again.
+const RESTORING: &str = "ledger.restoring";
+
+/// Writes a copy as the ledger in `directory`, whole or not at all. Out: how many Works it holds.
+fn write_whole(directory: &Path, (index, rows): &(Index, Vec<Row>)) -> Result<usize, LedgerError> {
+    let beside = directory.join(RESTORING);
+    let emptied = match std::fs::remove_dir_all(&beside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => std::fs::DirBuilder::new().mode(0o700).create(&beside),
+    };
+    emptied.map_err(LedgerError::File)?;
+    let ledger = Ledger::open(&beside)?;
+    ledger.restore_clusters(&index.clusters)?;
+    ledger.restore((index.epoch, index.cursor), &index.told, rows)?;
+    ledger.commit(&document(&index.customizations))?;
+    // Closed, all of it is in the one file.
+    drop(ledger);
+    std::fs::rename(beside.join("ledger.sqlite"), directory.join("ledger.sqlite"))
+        .and_then(|()| std::fs::File::open(directory)?.sync_all())
+        .and_then(|()| std::fs::remove_dir_all(&beside))
+        .map_err(LedgerError::File)?;
+    Ok(rows.len())
+}
+
 impl LedgerBackup {
     /// Beside an identity that is kept in a Secret; none where that is in a directory, which then is no Pod's.
     #[must_use]
@@ -132,21 +158,10 @@ impl LedgerBackup {
             return;
         }
         match self.copy().await {
-            Ok(Some((index, rows))) => {
-                let ledger = Ledger::open(directory);
-                let restored = ledger.and_then(|ledger| {
-                    ledger.restore_clusters(&index.clusters)?;
-                    ledger.restore((index.epoch, index.cursor), &index.told, &rows)?;
-                    ledger.commit(&document(&index.customizations)).map(drop)
-                });
-                match restored {
-                    Ok(()) => tracing::info!(
-                        works = rows.len(),
-                        "the ledger was restored from the member's Secrets"
-                    ),
-                    Err(error) => tracing::warn!(%error, "restoring the ledger"),
-                }
-            }
+            Ok(Some(copy)) => match write_whole(directory, &copy) {
+                Ok(works) => tracing::info!(works, "the ledger was restored from the member's Secrets"),
+                Err(error) => tracing::warn!(%error, "restoring the ledger"),
+            },
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "reading the copy of the ledger"),
         }
@@ -414,6 +429,22 @@ mod tests {
         rig.ledger.commit(&[Change::Forget { key: "a".into() }, put("c", "three")]).unwrap();
         rig.backup.keep(&rig.ledger, &mut None).await.unwrap();
         assert_eq!(restored(&rig.backup).await.unwrap().0, ["b", "c"]);
+    }
+
+    /// A process that ended while it wrote the copy down left no ledger, and the next one begins again.
+    #[tokio::test]
+    async fn a_copy_becomes_a_ledger_whole_or_not_at_all() {
+        let rig = rig();
+        rig.ledger.commit(&[Change::Epoch(4), put("a", "one"), Change::Cursor(9)]).unwrap();
+        rig.backup.keep(&rig.ledger, &mut None).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let half = directory.path().join(RESTORING);
+        std::fs::create_dir(&half).unwrap();
+        Ledger::open(&half).unwrap().commit(&[Change::Epoch(1)]).unwrap();
+        rig.backup.restore(directory.path()).await;
+        assert!(!half.exists());
+        let again = Ledger::open(directory.path()).unwrap();
+        assert_eq!((again.keys().unwrap(), again.position().unwrap()), (vec!["a".to_owned()], (4, 9)));
     }
 
     #[tokio::test]

@@ -189,7 +189,14 @@ impl HubRegistrar {
     /// Counts a use of the token, and writes what it is for. The use is given back where nothing was written.
     async fn write_counted(&self, ask: &JoinAsk, step: JoinStep) -> Result<JoinOutcome, PortError> {
         let later = |status: Status| PortError::later(status.message);
-        self.tokens.spend(&ask.token).await.map_err(later)?;
+        match self.tokens.spend(&ask.token).await {
+            Ok(()) => {}
+            Err(status) if is_for_good(&status) => {
+                let why = format!("the hub does not let the token's use be counted: {}", status.message);
+                return Ok(JoinOutcome::Refused(JoinRefusal::new(JoinRefusalCode::Permission, why)));
+            }
+            Err(status) => return Err(later(status)),
+        }
         let made = match step {
             JoinStep::WriteRequest => self.write_request(ask).await,
             _ => self.make(ask).await,
@@ -200,8 +207,7 @@ impl HubRegistrar {
         match made {
             Ok(Made::Granted) => self.grant(&ask.cluster_name, &ask.request).map(JoinOutcome::Granted),
             Ok(Made::Waits | Made::Nothing) => Ok(JoinOutcome::Pending(ASK_PERSON_AGAIN)),
-            // Validation, or a webhook of the hub's people: the same words get the same answer.
-            Err(status) if matches!(status.code, 400 | 403 | 422) => {
+            Err(status) if is_for_good(&status) => {
                 let why = format!("the hub takes no such Cluster: {}", status.message);
                 Ok(JoinOutcome::Refused(JoinRefusal::new(JoinRefusalCode::Permission, why)))
             }
@@ -377,9 +383,17 @@ impl Registrar for HubRegistrar {
         if let Some(why) = why {
             return Err(refused(why));
         }
-        written.map_err(|status| PortError::later(status.message))?;
+        written.map_err(|status| match is_for_good(&status) {
+            true => PortError::never(format!("the hub does not take the new key: {}", status.message)),
+            false => PortError::later(status.message),
+        })?;
         self.grant(cluster, &request)
     }
+}
+
+/// Validation, or a webhook of the hub's people: the same words get the same answer.
+fn is_for_good(status: &Status) -> bool {
+    matches!(status.code, 400 | 403 | 422)
 }
 
 #[cfg(test)]

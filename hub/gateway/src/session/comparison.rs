@@ -11,11 +11,15 @@ use karmada_proto::body;
 use karmada_proto::digest::{self, Buckets, Content, Root, Seed, WorkMarks, bucket};
 use karmada_proto::v1;
 
+use super::bounds::NAME;
 use crate::ports::Work;
 use crate::work_body;
 
 /// Rows that one agent may name: more Works than any site has.
 const ROWS: usize = 200_000;
+
+/// Bytes of all the keys in them: of a million agents' sites none has so many.
+const KEYS: usize = 16 << 20;
 
 /// Bytes of a body's hash in a row.
 const HASH: usize = 4;
@@ -99,12 +103,14 @@ pub(super) struct Comparison {
     rows: BTreeMap<Arc<str>, Row>,
     asked: Outstanding,
     theirs: BTreeMap<String, (Content, Bytes)>,
+    /// Bytes of the keys in `theirs`.
+    keys: usize,
 }
 
 impl Comparison {
     /// Of what an agent is to hold.
     pub(super) fn new(seed: Seed, rows: BTreeMap<Arc<str>, Row>) -> Self {
-        Self { seed, rows, asked: Outstanding::Nothing, theirs: BTreeMap::new() }
+        Self { seed, rows, asked: Outstanding::Nothing, theirs: BTreeMap::new(), keys: 0 }
     }
 
     fn contents(&self) -> impl Iterator<Item = (&str, Content)> {
@@ -117,6 +123,7 @@ impl Comparison {
             return Step::Equal;
         }
         self.theirs.clear();
+        self.keys = 0;
         self.asked = Outstanding::Sums;
         Step::AskSums
     }
@@ -139,7 +146,10 @@ impl Comparison {
         let Outstanding::Rows(asked) = &self.asked else { return Step::Nonsense };
         for row in answer.rows {
             let Ok(content) = Content::try_from(&*row.content) else { return Step::Nonsense };
+            self.keys += row.key.len();
             if row.hash.len() > HASH
+                || row.key.len() > NAME
+                || self.keys > KEYS
                 || !asked.contains(&(bucket(&row.key) as u32))
                 || self.theirs.len() >= ROWS
             {
@@ -172,5 +182,32 @@ impl Comparison {
     /// After the outcome: what the agent holds beyond it.
     pub(super) fn beyond(self) -> Vec<String> {
         self.theirs.into_keys().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked() -> Comparison {
+        let mut comparison = Comparison::new(Seed::default(), BTreeMap::new());
+        comparison.asked = Outstanding::Rows((0..1 << 16).collect());
+        comparison
+    }
+
+    fn rows(keys: impl Iterator<Item = String>) -> v1::Rows {
+        let row = |key| v1::Row { key, content: vec![0; 16].into(), ..v1::Row::default() };
+        v1::Rows { rows: keys.map(row).collect(), ..v1::Rows::default() }
+    }
+
+    #[test]
+    fn what_an_agent_says_that_it_holds_is_bounded() {
+        let named = |length: usize| rows(std::iter::once("x".repeat(length)));
+        assert_eq!(asked().rows(named(NAME)), Step::Wait);
+        assert_eq!(asked().rows(named(NAME + 1)), Step::Nonsense);
+        let mut comparison = asked();
+        let many = |from: usize| rows((from..from + 1000).map(|at| format!("{at:0>250}")));
+        let until = (0..ROWS).step_by(1000).find(|from| comparison.rows(many(*from)) == Step::Nonsense);
+        assert!(until.is_some_and(|rows| rows <= KEYS / 250), "{until:?}");
     }
 }

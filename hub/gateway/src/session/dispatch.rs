@@ -225,9 +225,8 @@ impl Dispatch {
     /// The agent misses a body. False where it is not at hand any more.
     pub(super) fn want(&mut self, want: &v1::Want) -> bool {
         self.known.remove(want.key.as_str());
-        if self.partial.as_ref().is_some_and(|partial| partial.key == want.key) {
-            self.partial = None;
-        }
+        // Of the body that it misses, the agent goes on with what it holds from a session that was cut.
+        self.partial = self.partial.take().filter(|held| held.key != want.key || held.hash == want.hash);
         match self.unacked.get(want.key.as_str()).cloned() {
             Some(work) if work.deleting => self.put(work.key.clone(), Pending::Delete(work)),
             Some(work) => {

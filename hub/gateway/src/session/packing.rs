@@ -17,6 +17,10 @@ use crate::ports::Work;
 /// Works that wait, beyond which no earlier bodies are held for them: of a slow link's many, nobody else has use for those.
 const FORMERS: usize = 256;
 
+/// The largest difference. What a line lets through of one before it is cut is lost, as the next session may begin from another base; of a whole
+/// body it is kept: a larger one, on a line that is cut again and again, never came.
+const LONGEST: usize = 64 << 10;
+
 /// A difference of this part of the text is told without a look at how small the whole body would be.
 const SMALL: usize = 16;
 
@@ -91,7 +95,7 @@ impl Packs {
     /// Packs a body; as what differs from `base` where there is one, and that takes half of the bytes at most.
     pub(super) fn pack(&self, body: &Bytes, base: Option<Bytes>) -> Telling {
         let difference = base.and_then(|base| {
-            let difference = self.encodings.difference(&base, body)?;
+            let difference = self.encodings.difference(&base, body).filter(|it| it.bytes.len() <= LONGEST)?;
             Some((difference, body::hash(&base).slice(..delta::BASE)))
         });
         let size = |difference: &Encoded| difference.bytes.len() + delta::BASE;

@@ -162,6 +162,25 @@ fn an_agent_that_holds_objects_is_offered_hashes_and_gets_what_it_wants() {
     assert_eq!(effects, [Effect::Stands(false), Effect::Persisted(10), Effect::Relist]);
 }
 
+/// What it holds of a body from a session that was cut is not sent once more, also where the body is offered first.
+#[test]
+fn what_an_agent_wants_goes_on_where_it_was_cut() {
+    let text = noise(200_000, 1);
+    let hash = work_body::body_hash(&work("a", 3, &text).body.json()).unwrap();
+    for (held, goes_on) in [(hash.clone(), true), (body::hash(b"another"), false)] {
+        let partial = Some(v1::Partial { key: "a".into(), hash: held, received: 1000 });
+        let hello =
+            Hello { objects: 1, credit: Some(plenty()), boot_id: "b".into(), partial, ..Hello::default() };
+        let mut session = Session::open(hello, &opening(None), &Options::default(), Duration::ZERO);
+        session.work(upsert("a", 3, &text));
+        session.work(WorkEvent::Synced { revision: 10 });
+        assert_eq!(sent(&mut session), ["welcome", "start", "offer a@0", "end@10"]);
+        say(&mut session, agent_frame::Body::Want(Want { key: "a".into(), hash: hash.clone() }), secs(1));
+        let Some(hub_frame::Body::Upsert(first)) = &frames(&mut session)[0].body else { panic!() };
+        assert_eq!(first.offset, if goes_on { 1000 } else { 0 });
+    }
+}
+
 /// An agent that asks again and again for what is not at hand makes the hub read all of its Works no more than now and then.
 #[test]
 fn listings_that_an_agent_asks_for_are_few_and_one_at_a_time() {
