@@ -1,11 +1,12 @@
 //! A kind as typed objects in memory: each is read once, when it changes.
 //!
 //! In: changes of the kind, in the order of its watch. Out: for readers, all objects of a namespace, sorted by name, shared and not
-//! copied; for listeners, what an object was before a change and what it is. What cannot be read is left out and logged.
+//! copied; for listeners, what an object was before a change and what it is. What cannot be read stays as it was read last, or is left out where it
+//! never was, and is logged: it is not gone, and who would act on that asks [`Typed::unread`].
 //!
 //! A reader who is woken by a change sees at least that change: it is taken in before anybody is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -39,6 +40,8 @@ type Compact<T> = Box<dyn Fn(&mut T) + Send + Sync>;
 /// The objects of one kind.
 pub struct Typed<T> {
     namespaces: RwLock<BTreeMap<Arc<str>, Namespace<T>>>,
+    /// What is there and cannot be read as it is now.
+    unread: RwLock<BTreeSet<Key>>,
     listeners: RwLock<Vec<Listener<T>>>,
     compact: Option<Compact<T>>,
 }
@@ -57,7 +60,12 @@ impl<T> Default for Namespace<T> {
 
 impl<T> Default for Typed<T> {
     fn default() -> Self {
-        Typed { namespaces: RwLock::default(), listeners: RwLock::default(), compact: None }
+        Typed {
+            namespaces: RwLock::default(),
+            unread: RwLock::default(),
+            listeners: RwLock::default(),
+            compact: None,
+        }
     }
 }
 
@@ -109,9 +117,11 @@ impl<T: DeserializeOwned> Typed<T> {
             Ok(read) => read,
             Err(error) => {
                 tracing::warn!(namespace = &*key.namespace, name = &*key.name, %error, "an object cannot be read");
-                return self.remove(key);
+                self.unread.write().insert(key.clone());
+                return None;
             }
         };
+        self.unread.write().remove(key);
         if let Some(compact) = &self.compact {
             compact(&mut read);
         }
@@ -124,6 +134,7 @@ impl<T: DeserializeOwned> Typed<T> {
     }
 
     fn remove(&self, key: &Key) -> Option<Transition<T>> {
+        self.unread.write().remove(key);
         let mut namespaces = self.namespaces.write();
         let namespace = namespaces.get_mut(&key.namespace)?;
         let (_, before) = namespace.objects.remove(&key.name)?;
@@ -142,6 +153,12 @@ impl<T: DeserializeOwned> Typed<T> {
             known.objects.iter().map(move |(name, (_, object))| (key(name), object.clone()))
         });
         objects.collect()
+    }
+
+    /// The names of what is there in a namespace (empty: of a kind without namespaces) and cannot be read as it is now.
+    pub fn unread(&self, namespace: &str) -> Vec<Arc<str>> {
+        let unread = self.unread.read();
+        unread.iter().filter(|key| *key.namespace == *namespace).map(|key| key.name.clone()).collect()
     }
 
     /// One object (empty namespace: of a kind without namespaces).
@@ -204,5 +221,32 @@ mod tests {
             typed.observe(&Change::Deleted(object.clone()));
         }
         assert!(typed.namespaces.read().is_empty(), "nothing is kept of what is gone");
+    }
+
+    /// What cannot be read is not gone.
+    #[test]
+    fn what_cannot_be_read_stays_as_it_was_and_is_named() {
+        #[derive(serde::Deserialize)]
+        struct Sized {
+            size: u32,
+        }
+        let (api, typed) = (FakeApi::default(), Typed::<Sized>::default());
+        let heard: Arc<Mutex<Vec<Option<u32>>>> = Arc::default();
+        let log = heard.clone();
+        typed.listen(move |transition| log.lock().push(transition.now.as_ref().map(|now| now.size)));
+        let seed = |name: &str, size: Value| {
+            api.seed(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "size": size}))
+        };
+        typed.observe(&Change::Applied(seed("a", json!(1))));
+        let unreadable = seed("a", json!("one"));
+        typed.observe(&Change::Applied(unreadable.clone()));
+        typed.observe(&Change::Applied(seed("b", json!("two"))));
+        let sizes = || typed.all("").iter().map(|node| node.size).collect::<Vec<_>>();
+        let unread = || typed.unread("").iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!((sizes(), unread(), &**heard.lock()), (vec![1], vec!["a".into(), "b".into()], &[Some(1)][..]));
+        typed.observe(&Change::Applied(seed("b", json!(2))));
+        assert_eq!((sizes(), unread()), (vec![1, 2], vec!["a".to_owned()]));
+        typed.observe(&Change::Deleted(unreadable));
+        assert_eq!((sizes(), unread(), heard.lock().last()), (vec![2], vec![], Some(&None)));
     }
 }

@@ -405,9 +405,22 @@ impl Binding {
         Ok(Action::Done)
     }
 
+    /// Without an override policy that is there, Works would be other ones than people wrote.
+    fn can_read_overrides(&self, namespace: &str) -> Result<(), Error> {
+        let near = if namespace.is_empty() { Vec::new() } else { self.shared.overrides.unread(namespace) };
+        let unread = [near, self.shared.overrides.unread("")].concat();
+        match unread.first() {
+            None => Ok(()),
+            Some(name) => Err(Error::Other(format!(
+                "the override policy {name} cannot be read: no Work is written that it may concern until it can be"
+            ))),
+        }
+    }
+
     /// Makes the Works side by side: they share the store's commits. Each is rendered when its turn to be written comes. One cluster's
     /// trouble is not the others': all are tried, the first failure is reported.
     async fn make_works(&self, binding: &ResourceBinding, template: &Value) -> Result<Action, Error> {
+        self.can_read_overrides(object::namespace(template))?;
         let (clusters, wide, near) = (
             self.shared.clusters.all(""),
             self.shared.overrides.all(""),

@@ -180,8 +180,8 @@ impl BindingsIndex {
                         self.state.write().put(key, seen, binding_id(object), read.spec);
                     }
                     Err(error) => {
+                        // What was placed by it is placed still: it counts as it was read last.
                         tracing::warn!(namespace = &*key.namespace, name = &*key.name, %error, "a binding cannot be read");
-                        self.remove(key);
                     }
                 }
             }

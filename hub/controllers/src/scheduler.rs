@@ -123,6 +123,19 @@ impl Scheduler {
         Arc::new(BindingQueue::new(move |key| bindings.priority(key)))
     }
 
+    /// A Cluster that cannot be read looks like one that is gone: nobody is taken away from there because of that.
+    fn can_tell_who_is_gone(&self, binding: &ResourceBinding) -> Result<(), Error> {
+        let unread = self.shared.clusters.unread("");
+        let names_one = |name: &&Arc<str>| binding.spec.clusters.iter().any(|target| *target.name == ***name);
+        match unread.iter().find(names_one) {
+            None => Ok(()),
+            Some(name) => Err(Error::Other(format!(
+                "the Cluster {name} cannot be read (kubectl get cluster {name} -o yaml shows it): what is placed there stays there, and nothing \
+                 is decided until it can be"
+            ))),
+        }
+    }
+
     fn note(&self, key: &Key, placed: bool) {
         let mut unplaced = self.unplaced.lock();
         if placed {
@@ -240,6 +253,7 @@ impl Controller for Scheduler {
             self.reservations.remove(key);
             return Ok(Action::Done);
         };
+        self.can_tell_who_is_gone(&binding)?;
         let (clusters, expressions) =
             (self.shared.clusters.all(""), self.shared.expressions(&binding).await?);
         let mut input = Input {

@@ -47,6 +47,28 @@ async fn a_binding_without_a_place_says_so_whatever_happens_between() {
     assert_eq!(condition(&binding), (&json!("False"), &json!("NoClusterFit")));
 }
 
+/// It is not gone: nobody is taken away from there, whether it could be read before or never.
+#[tokio::test(start_paused = true)]
+async fn what_is_placed_in_a_cluster_that_cannot_be_read_stays_there() {
+    let placed = json!([{"name": "m1"}, {"name": "m2"}]);
+    for was_read in [true, false] {
+        let mut objects = objects(&json!({}), 0);
+        objects[4]["spec"]["clusters"] = placed.clone();
+        let mut unreadable = objects[0].clone();
+        unreadable["spec"]["taints"] = json!("none");
+        if !was_read {
+            objects[0] = unreadable.clone();
+        }
+        let rig = Rig::new(objects.clone()).await;
+        rig.api.seed(unreadable);
+        rig.quiet().await;
+        let outcome = look(&rig).await;
+        assert!(outcome.is_err_and(|error| error.to_string().contains("the Cluster m1 cannot be read")));
+        let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        assert_eq!(binding["spec"]["clusters"], placed, "was read before: {was_read}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_goes_is_left_whatever_happens_between() {
     let mut objects = objects(&json!({}), 0);
