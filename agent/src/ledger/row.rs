@@ -99,7 +99,9 @@ pub(super) fn set_guard(connection: &Connection, key: &str) -> Result<(), rusqli
     let (phase, preserve) = (row.get(2)?, row.get(3)?);
     let guard = Guarded { key, uid: &uid, hash: &hash, phase, preserve, former: &former }.guard();
     if row.get::<_, i64>(5)? != guard {
-        connection.prepare_cached("UPDATE works SET guard = ?2 WHERE key = ?1")?.execute(params![key, guard])?;
+        connection
+            .prepare_cached("UPDATE works SET guard = ?2 WHERE key = ?1")?
+            .execute(params![key, guard])?;
     }
     Ok(())
 }
@@ -146,8 +148,7 @@ pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error
 }
 
 /// What a session must know of each Work, as [`held_of`] reads it.
-pub(super) const HELD: &str =
-    "SELECT key, uid, revision, hash, phase, suspended, preserve, generation, retry, former, guard FROM works";
+pub(super) const HELD: &str = "SELECT key, uid, revision, hash, phase, suspended, preserve, generation, retry, former, guard FROM works";
 
 /// A row of [`HELD`].
 pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, HeldWork), rusqlite::Error> {

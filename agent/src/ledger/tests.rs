@@ -473,7 +473,9 @@ fn a_sync_of_its_own_is_for_what_was_applied_and_one_for_all_that_begin_together
 /// How many rows have no guard.
 fn unguarded(ledger: &Ledger) -> i64 {
     ledger
-        .read(|connection| connection.query_row("SELECT count(*) FROM works WHERE guard = 0", [], |row| row.get(0)))
+        .read(|connection| {
+            connection.query_row("SELECT count(*) FROM works WHERE guard = 0", [], |row| row.get(0))
+        })
         .unwrap()
 }
 
@@ -484,12 +486,13 @@ fn a_row_that_is_not_as_its_guard_says_is_damaged() {
     for (flip, restarts) in flips.into_iter().flat_map(|flip| [(flip, true), (flip, false)]) {
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(dir.path()).unwrap();
-        ledger.commit(&[Change::Epoch(7), put("a", 3, b"one"), put("b", 4, b"two"), Change::Cursor(4)]).unwrap();
+        ledger
+            .commit(&[Change::Epoch(7), put("a", 3, b"one"), put("b", 4, b"two"), Change::Cursor(4)])
+            .unwrap();
         assert_eq!(unguarded(&ledger), 0);
         let flipped = |connection: &mut Connection| {
-            connection.execute_batch(&format!(
-                "DROP TRIGGER unguard; UPDATE works SET {flip} WHERE key = 'a'"
-            ))
+            connection
+                .execute_batch(&format!("DROP TRIGGER unguard; UPDATE works SET {flip} WHERE key = 'a'"))
         };
         ledger.read(flipped).unwrap();
         let ledger = if restarts {
@@ -509,7 +512,8 @@ fn a_row_that_is_not_as_its_guard_says_is_damaged() {
 fn every_row_is_guarded_but_those_that_an_older_agent_changed() {
     let ledger = Ledger::in_memory().unwrap();
     let id = |name: &str| {
-        let manifest = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let manifest =
+            serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         crate::member::ObjectId::of(&manifest)
     };
     let delete = |key: &str| Change::Delete {

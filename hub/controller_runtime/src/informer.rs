@@ -23,6 +23,9 @@ use crate::port::{Api, ApiError, Change, Object, Resource};
 pub use known::Notice;
 use known::{Delta, Known};
 
+/// Failures to open a watch in a row, each told once in so many.
+const TELL_EACH: u32 = 60;
+
 /// How long to wait before asking again for a resource that could not be watched.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long at most between looks at what is served; a change is told of sooner.
@@ -248,15 +251,23 @@ impl Informer {
 
 async fn keep_watching(api: Arc<dyn Api>, informer: Arc<Informer>) {
     let (resource, end) = (&informer.resource, &informer.end);
+    let mut failures: u32 = 0;
     while !end.is_cancelled() {
         match open(&*api, &informer).await {
-            Ok(stream) => follow(&*api, stream, &informer).await,
+            Ok(stream) => {
+                failures = 0;
+                follow(&*api, stream, &informer).await;
+            }
             Err(ApiError::NotFound(_)) => {
                 informer.list(&[]);
                 wait_for_change(&*api, &informer).await;
             }
             Err(error) => {
-                tracing::debug!(resource = &*resource.plural, %error, "a watch could not be opened");
+                // Nothing that reads this kind does anything until then: a person is told, at once and then each minute.
+                if failures.is_multiple_of(TELL_EACH) {
+                    tracing::error!(resource = &*resource.plural, %error, "this kind cannot be listed: what depends on it waits");
+                }
+                failures = failures.wrapping_add(1);
                 pause(RETRY, end).await;
             }
         }

@@ -243,7 +243,10 @@ mod tests {
         typed.observe(&Change::Applied(seed("b", json!("two"))));
         let sizes = || typed.all("").iter().map(|node| node.size).collect::<Vec<_>>();
         let unread = || typed.unread("").iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!((sizes(), unread(), &**heard.lock()), (vec![1], vec!["a".into(), "b".into()], &[Some(1)][..]));
+        assert_eq!(
+            (sizes(), unread(), &**heard.lock()),
+            (vec![1], vec!["a".into(), "b".into()], &[Some(1)][..])
+        );
         typed.observe(&Change::Applied(seed("b", json!(2))));
         assert_eq!((sizes(), unread()), (vec![1, 2], vec!["a".to_owned()]));
         typed.observe(&Change::Deleted(unreadable));

@@ -198,7 +198,8 @@ fn a_body_on_its_way_goes_on_where_the_status_was_written() {
 fn a_change_of_much_is_told_whole() {
     let (half, other) = (noise(300_000, 1), noise(300_000, 2));
     for (changed_bytes, is_difference) in [(30_000, true), (200_000, false)] {
-        let (one, two) = (half.clone() + &half, half.clone() + &other[..changed_bytes] + &half[changed_bytes..]);
+        let (one, two) =
+            (half.clone() + &half, half.clone() + &other[..changed_bytes] + &half[changed_bytes..]);
         let mut agent = session(&[DELTAS]);
         agent.work(changed((9, &one), (11, &two)));
         assert_eq!(told(&mut agent)[0].0, is_difference, "{changed_bytes}");
