@@ -190,6 +190,8 @@ pub struct KindRow {
     pub status_keeps: &'static [&'static str],
     /// How generations are counted, if they are.
     pub generation: Option<Generation>,
+    /// Bytes of JSON that an object may have.
+    pub largest: usize,
     /// Where kube-apiserver stores the objects, below `/registry`; empty for the plural.
     pub directory: &'static str,
 
@@ -209,6 +211,9 @@ pub struct KindRow {
     /// version that is written.
     pub disown: fn(&Value, &mut Value, &str),
 }
+
+/// Bytes of JSON of the largest object of most kinds, as etcd's default request limit.
+const LARGEST: usize = 3 << 19;
 
 /// Metadata that others act on.
 pub const ACTED_ON: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
@@ -248,6 +253,7 @@ impl KindRow {
         shares_labels: false,
         status_keeps: &[],
         generation: None,
+        largest: LARGEST,
         directory: "",
         cells: None,
         cell: |_, _| None,

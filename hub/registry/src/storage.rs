@@ -13,9 +13,6 @@ use serde_json::Value;
 
 use crate::registry_context::RegistryContext;
 
-/// The largest object that is stored, as etcd's default request limit.
-const MAX_OBJECT: usize = 3 << 19;
-
 /// The object in the version it is stored in.
 pub(crate) fn to_storage(definition: &ResourceDefinition, object: Value) -> Value {
     if let Some(custom) = &definition.custom {
@@ -74,7 +71,8 @@ pub(crate) fn from_storage(definition: &ResourceDefinition, object: Value) -> Va
     if definition.is_storage_version() { object } else { conversion::from_storage(definition, object) }
 }
 
-/// Refuses what is larger than any store would take.
-pub(crate) fn check_size(bytes: &[u8]) -> Result<(), Status> {
-    if bytes.len() > MAX_OBJECT { Err(Status::too_large(MAX_OBJECT)) } else { Ok(()) }
+/// Refuses what is larger than an object of its kind may be.
+pub(crate) fn check_size(definition: &ResourceDefinition, bytes: &[u8]) -> Result<(), Status> {
+    let largest = definition.row.largest;
+    if bytes.len() > largest { Err(Status::too_large(largest)) } else { Ok(()) }
 }

@@ -292,7 +292,7 @@ impl<'a> Write<'a> {
         let shown = storage::shown(self.definition, &object);
         let stored = storage::store(self.registry, self.definition, object).await?;
         let bytes = encode(&stored, &self.definition.kind, &self.definition.storage_api_version());
-        storage::check_size(&bytes)?;
+        storage::check_size(self.definition, &bytes)?;
         Ok(Encoded { bytes, shown })
     }
 }

@@ -111,3 +111,32 @@ async fn a_cron_federated_hpa_is_stored_if_each_of_its_rules_runs_one_day() {
         assert!(said.contains(words), "{said}");
     }
 }
+
+/// A binding says how it stands in each of ten thousand clusters; no other object is as large.
+#[tokio::test]
+async fn a_binding_over_ten_thousand_clusters_fits() {
+    let rig = Rig::start().await;
+    let clusters: Vec<Value> =
+        (0..10_000).map(|at| json!({"name": format!("site-{at:05}"), "replicas": 2})).collect();
+    let resource = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop"});
+    let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "web-deployment", "namespace": "shop"},
+        "spec": {"resource": resource, "replicas": 20_000, "clusters": clusters}});
+    let mut binding = rig.create(binding).await.unwrap().value().unwrap();
+    let stands = |cluster: &Value| {
+        json!({"clusterName": cluster["name"], "applied": true, "health": "Healthy", "status": {
+            "availableReplicas": 2, "generation": 3, "observedGeneration": 3, "readyReplicas": 2, "replicas": 2,
+            "resourceTemplateGeneration": 3, "updatedReplicas": 2}})
+    };
+    let items: Vec<Value> = binding["spec"]["clusters"].as_array().unwrap().iter().map(stands).collect();
+    binding["status"] = json!({"aggregatedStatus": items});
+    let kind = rig.kind("work.karmada.io/v1alpha2", "ResourceBinding");
+    let written = rig.api.update_status(&kind, binding).await.unwrap().value().unwrap();
+    assert_eq!(written["status"]["aggregatedStatus"][9999]["clusterName"], "site-09999");
+    let data = json!({"large": "x".repeat(2_000_000)});
+    let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data});
+    let large = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "metadata": {"name": "c", "namespace": "shop"},
+        "spec": {"workload": {"manifests": [manifest]}}});
+    let refused = rig.create(large).await.unwrap_err();
+    assert!(refused.to_string().contains("Request entity too large"), "{refused}");
+}

@@ -18,8 +18,12 @@ use super::CacheEvent;
 const MAX_EVENTS: usize = 4096;
 /// …and at most this many bytes of objects, beyond a floor of…
 const MAX_BYTES: usize = 6 << 20;
-/// …this many events, which are kept whatever they weigh…
+/// …this many events, which may weigh more…
 const MIN_EVENTS: usize = 16;
+/// …up to so many bytes…
+const MIN_EVENTS_BYTES: usize = MIN_EVENTS * (3 << 19);
+/// …but for these, whatever they weigh…
+const FEWEST: usize = 2;
 /// …unless they are older than a client may reasonably be away.
 const MAX_AGE: Duration = Duration::from_secs(300);
 
@@ -65,7 +69,7 @@ impl Ring {
             let mut log = self.log.write();
             log.bytes += weight(&event);
             log.events.push_back((Instant::now(), event));
-            while log.events.len() > MAX_EVENTS || (log.bytes > MAX_BYTES && log.events.len() > MIN_EVENTS) {
+            while log.is_too_much() {
                 log.drop_oldest();
             }
         }
@@ -100,6 +104,13 @@ impl Ring {
 }
 
 impl Log {
+    fn is_too_much(&self) -> bool {
+        let events = self.events.len();
+        events > MAX_EVENTS
+            || (self.bytes > MAX_BYTES && events > MIN_EVENTS)
+            || (self.bytes > MIN_EVENTS_BYTES && events > FEWEST)
+    }
+
     fn drop_oldest(&mut self) {
         if let Some((_, event)) = self.events.pop_front() {
             self.bytes -= weight(&event);
