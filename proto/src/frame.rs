@@ -236,6 +236,11 @@ mod tests {
                 status_root: Bytes::from_static(b"r22"),
                 cluster_digest: Bytes::from_static(b"d23"),
                 holdings: vec![Holding { table: 1, hash: Bytes::from_static(b"h2") }],
+                partial_documents: vec![PartialDocument {
+                    table: 1,
+                    hash: Bytes::from_static(b"h2"),
+                    received: 3,
+                }],
             }),
             B::Ping(ping()),
             B::Pong(Pong { seq: 1, cursor: 2 }),

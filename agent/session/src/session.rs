@@ -16,13 +16,14 @@ mod liveness;
 mod opening;
 mod outgoing;
 mod seen_revisions;
+mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_certs::SealKeys;
-use karmada_proto::body::{Assembly, Packing};
+use karmada_proto::body::Packing;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::credit::{CreditWindow, SendCredit};
 use karmada_proto::v1::{self, CloseCode, Credit, agent_frame};
@@ -34,6 +35,7 @@ pub use self::held::{HeldWork, Phase};
 use self::intake::Intake;
 use self::liveness::Liveness;
 pub use self::opening::Opening;
+pub use self::unfinished::Unfinished;
 use crate::redial::Advice;
 
 /// What the hub may send before the ledger has it.
@@ -89,24 +91,21 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens a session over what the ledger holds, and queues the hello. `assembly` carries a half-received body
-    /// over from the session before; `cadence` what was learned of the path.
+    /// Opens a session over what the ledger holds, and queues the hello. `unfinished`: what the session before
+    /// had received in part; `cadence` what was learned of the path.
     pub fn open(
         opening: Opening,
         held: BTreeMap<String, HeldWork>,
-        assembly: Assembly,
+        unfinished: Unfinished,
         cadence: Cadence,
         now: Duration,
     ) -> Self {
         let credit = CreditWindow::new(WINDOW);
-        let partial = assembly.partial().map(|(key, hash, received)| v1::Partial {
-            key: key.to_owned(),
-            hash: hash.clone(),
-            received,
-        });
+        let partial = (unfinished.partial(), unfinished.partial_documents());
+        let Unfinished { body, documents } = unfinished;
         let objects = held.len();
         let position = (opening.epoch, opening.cursor, opening.timeline);
-        let intake = Intake::new(held, position, opening.seen.clone(), opening.seed, (assembly, now));
+        let intake = Intake::new(held, position, opening.seen.clone(), opening.seed, (body, now));
         let hello = opening.hello(objects, &intake.root(), partial, credit.window());
         Self {
             intake,
@@ -131,7 +130,7 @@ impl Session {
             resource_models: None,
             trust: None,
             asks: Asks::default(),
-            documents: Documents::default(),
+            documents: Documents::continuing(documents),
             ended: None,
         }
     }
@@ -299,11 +298,11 @@ impl Session {
         self.hub_offset_ms
     }
 
-    /// What was learned of the path, the last cursor worth writing (as changes), and the half-received body: for the next
+    /// What was learned of the path, the last cursor worth writing (as changes), and what was received in part: for the next
     /// session. What the ledger holds is to be read again: changes may have stayed uncommitted.
-    pub fn into_parts(self) -> (Cadence, Vec<Change>, Assembly) {
-        let (cursor, assembly) = self.intake.into_parts();
-        (self.line.cadence, cursor, assembly)
+    pub fn into_parts(self) -> (Cadence, Vec<Change>, Unfinished) {
+        let (cursor, body) = self.intake.into_parts();
+        (self.line.cadence, cursor, Unfinished { body, documents: self.documents.into_parts() })
     }
 }
 

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_pods::usage::PodUsages;
-use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::quoted;
 use karmada_proto::v1::CloseCode;
@@ -38,7 +37,7 @@ use crate::ledger::LedgerError;
 use crate::member::Member;
 use crate::redial::{Advice, Schedule};
 use crate::rotation::Asking;
-use crate::session::Ended;
+use crate::session::{Ended, Unfinished};
 use crate::tunnel::Tunnels;
 
 /// Frames on their way to the transport; what waits longer waits in the outbox, where newer replaces older.
@@ -81,7 +80,7 @@ struct Carried {
     started: Instant,
     schedule: Schedule,
     cadence: Cadence,
-    assembly: Assembly,
+    unfinished: Unfinished,
     next_endpoint: usize,
     /// What the next session may be carried by.
     transports: Transports,
@@ -123,7 +122,7 @@ pub async fn run(mut link: Link, stop: CancellationToken) -> Result<(), LedgerEr
         started,
         schedule,
         cadence,
-        assembly: Assembly::default(),
+        unfinished: Unfinished::default(),
         next_endpoint: 0,
         transports: link.transports,
         cuts: 0,
@@ -181,7 +180,7 @@ async fn one_session(
     let lost =
         |reason: String| Ended { reason, advice: Advice::Lost(Duration::ZERO), code: None, relocate: None };
     let relists = link.shared.ledger.relists();
-    let begun_with = part_of_a_body(&carried.assembly);
+    let begun_with = carried.unfinished.received();
     let endpoints = &link.identity.endpoints;
     let Some(endpoint) = endpoints.get(carried.next_endpoint % endpoints.len().max(1)).cloned() else {
         return Ok(lost("no hub is named: start the agent with --hub".into()));
@@ -222,14 +221,11 @@ async fn one_session(
         carried.framed_ended(is_cut, link.transports);
     }
     keep_told(&link.shared)?;
-    let (cadence, cursor, assembly) = session.into_parts();
-    (carried.cadence, carried.assembly) = (cadence, assembly);
-    let part = part_of_a_body(&carried.assembly);
+    let (cadence, cursor, unfinished) = session.into_parts();
+    (carried.cadence, carried.unfinished) = (cadence, unfinished);
     // A piece of a large body is something: the next session goes on after it.
-    if part.as_ref().is_some_and(|(hash, received)| match &begun_with {
-        Some((before, had)) => before != hash || had < received,
-        None => true,
-    }) {
+    let is_more = |(hash, received): (Bytes, u64)| begun_with.get(&hash).is_none_or(|had| *had < received);
+    if carried.unfinished.received().into_iter().any(is_more) {
         carried.schedule.brought();
     }
     // A ledger that was damaged meanwhile has given its cursor up.
@@ -237,11 +233,6 @@ async fn one_session(
         link.shared.ledger.commit_after(relists, &cursor)?;
     }
     Ok(ended)
-}
-
-/// Which body is held in part, and how much of it.
-fn part_of_a_body(assembly: &Assembly) -> Option<(Bytes, u64)> {
-    assembly.partial().map(|(_, hash, received)| (hash.clone(), received))
 }
 
 /// What came of joining anew.

@@ -162,8 +162,8 @@ fn begin(link: &Link, carried: &mut Carried, peer: PeerIdentity) -> Result<Sessi
         cluster_digest,
     };
     let held = ledger.held()?;
-    let assembly = std::mem::take(&mut carried.assembly);
-    Ok(Session::open(opening, held, assembly, carried.cadence, carried.started.elapsed()))
+    let unfinished = std::mem::take(&mut carried.unfinished);
+    Ok(Session::open(opening, held, unfinished, carried.cadence, carried.started.elapsed()))
 }
 
 /// The documents that are held.

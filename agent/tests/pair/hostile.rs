@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use karmada_agent::outbox::Outbox;
-use karmada_agent::session::{Change, HeldWork, Opening, Phase, Session};
+use karmada_agent::session::{Change, HeldWork, Opening, Phase, Session, Unfinished};
 use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
 use karmada_gateway::session as gateway;
-use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, TombstoneReason, Welcome, hub_frame};
 use karmada_proto::{STATUS_LIMIT, frame};
@@ -51,7 +50,7 @@ proptest! {
     #[test]
     fn the_agent_survives_any_hub(frames in prop::collection::vec(hostile("hub"), 0..40)) {
         let opening = Opening { epoch: 3, cursor: 1, ..Opening::default() };
-        let mut session = Session::open(opening, held(), Assembly::default(), Cadence::default(), NOW);
+        let mut session = Session::open(opening, held(), Unfinished::default(), Cadence::default(), NOW);
         let mut outbox = Outbox::default();
         session.next_frame(&mut outbox, NOW);
         session.frame(frame::hub(hub_frame::Body::Welcome(Welcome { epoch: 3, ..Welcome::default() })), NOW);
@@ -84,7 +83,7 @@ proptest! {
     #[test]
     fn a_hub_that_never_reads_takes_no_memory(frames in prop::collection::vec(hostile("hub"), 1..40)) {
         let opening = Opening { epoch: 3, cursor: 1, ..Opening::default() };
-        let mut session = Session::open(opening, held(), Assembly::default(), Cadence::default(), NOW);
+        let mut session = Session::open(opening, held(), Unfinished::default(), Cadence::default(), NOW);
         let mut outbox = Outbox::default();
         session.frame(frame::hub(hub_frame::Body::Welcome(Welcome { epoch: 3, ..Welcome::default() })), NOW);
         for bytes in frames.iter().cycle().take(5000) {

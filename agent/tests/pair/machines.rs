@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use karmada_agent::ledger::Ledger;
 use karmada_agent::outbox::{Outbox, WorkReport as Told};
-use karmada_agent::session::{self as agent, Phase};
+use karmada_agent::session::{self as agent, Phase, Unfinished};
 use karmada_certs::Authority;
 use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
@@ -14,7 +14,6 @@ use karmada_gateway::ports::{Batch, Former, Position, RestoreHold, Work, WorkEve
 use karmada_gateway::session::{self as gateway, Opening, SessionHold};
 use karmada_gateway::session::{Effect, SessionOrder};
 use karmada_gateway::session_admission;
-use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::digest::{self, Buckets, Content, Fares, Root, Seed};
 use karmada_proto::v1::{AgentFrame, Hello, HubFrame, Seen, Table, agent_frame};
@@ -200,7 +199,7 @@ impl Hub {
 pub(crate) struct Site {
     pub(crate) ledger: Ledger,
     pub(crate) outbox: Outbox,
-    pub(crate) assembly: Assembly,
+    pub(crate) unfinished: Unfinished,
     told: BTreeSet<String>,
     pub(crate) now: Duration,
     /// What is in the member: the Work's uid and body, by key. No ledger's loss touches it.
@@ -213,7 +212,7 @@ impl Site {
             member: BTreeMap::new(),
             ledger: Ledger::in_memory().unwrap(),
             outbox: Outbox::default(),
-            assembly: Assembly::default(),
+            unfinished: Unfinished::default(),
             told: BTreeSet::new(),
             now: Duration::from_secs(1),
         }
@@ -364,7 +363,7 @@ pub(crate) fn agent_end(site: &mut Site, hub: &Hub) -> agent::Session {
         ..agent::Opening::default()
     };
     let held = site.ledger.held().unwrap();
-    agent::Session::open(opening, held, std::mem::take(&mut site.assembly), Cadence::default(), site.now)
+    agent::Session::open(opening, held, std::mem::take(&mut site.unfinished), Cadence::default(), site.now)
 }
 
 /// One session from hello to quiet, or to a cut after `budget` frames from the hub.
@@ -413,8 +412,8 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
                     site.ledger.commit(&agent.take_changes()).unwrap();
                     site.reconcile();
                 }
-                let (_, _, assembly) = agent.into_parts();
-                site.assembly = assembly;
+                let (_, _, unfinished) = agent.into_parts();
+                site.unfinished = unfinished;
                 return passed;
             }
             let mut frame = HubFrame::decode(&*frame.encode_to_vec()).unwrap();
@@ -441,7 +440,7 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
             if passed.closed {
                 site.ledger.commit(&agent.take_changes()).unwrap();
                 site.reconcile();
-                (_, _, site.assembly) = agent.into_parts();
+                (_, _, site.unfinished) = agent.into_parts();
                 return passed;
             }
         }
@@ -531,8 +530,8 @@ pub(crate) fn session_over(hub: &mut Hub, site: &mut Site, link: &Link) -> Passe
             continue;
         }
         if quiet && feed.is_empty() {
-            let (_, cursor, assembly) = agent.into_parts();
-            site.assembly = assembly;
+            let (_, cursor, unfinished) = agent.into_parts();
+            site.unfinished = unfinished;
             site.ledger.commit(&cursor).unwrap();
             return passed;
         }

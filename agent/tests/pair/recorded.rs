@@ -109,7 +109,7 @@ fn hear(site: &mut Site, hub: &Hub, frames: Vec<HubFrame>) {
             assert!(!matches!(said.body, Some(B::Want(_) | B::Nack(_) | B::Unsupported(_))), "{said:?}");
         }
     }
-    site.assembly = agent.into_parts().2;
+    site.unfinished = agent.into_parts().2;
 }
 
 #[test]

@@ -16,11 +16,10 @@ use karmada_agent::identity::Identity;
 use karmada_agent::link::dial::{self, Dialled, Transports};
 use karmada_agent::outbox::{Outbox, WorkReport};
 use karmada_agent::redial::Schedule;
-use karmada_agent::session::{Change, Ended, HeldWork, Opening, Phase, Session};
+use karmada_agent::session::{Change, Ended, HeldWork, Opening, Phase, Session, Unfinished};
 use karmada_bare::{Incoming, Limits, Outgoing};
 use karmada_certs::SealKeys;
 use karmada_proto::MESSAGE_LIMIT;
-use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::digest::{self, Seed, WorkMarks};
 use karmada_proto::v1::{AgentFrame, Applied, HubFrame, Seen};
@@ -97,15 +96,15 @@ impl SimulatedAgent {
         let mut held = Held::default();
         held.outbox.cluster(self.cluster_status.clone());
         let mut schedule = Schedule::new(self.number, 0);
-        let (mut cadence, mut assembly) = (Cadence::default(), Assembly::default());
+        let (mut cadence, mut unfinished) = (Cadence::default(), Unfinished::default());
         loop {
             let advice = match self.dial().await {
                 Ok(stream) => {
-                    let session = self.open(&mut held, schedule.attempt(), (cadence, assembly), started);
+                    let session = self.open(&mut held, schedule.attempt(), (cadence, unfinished), started);
                     let (ended, session) =
                         self.converse(session, stream, &mut held, &mut schedule, started).await;
                     let cursor;
-                    (cadence, cursor, assembly) = session.into_parts();
+                    (cadence, cursor, unfinished) = session.into_parts();
                     self.commit(&mut held, cursor);
                     ended.advice
                 }
@@ -160,7 +159,7 @@ impl SimulatedAgent {
         &self,
         held: &mut Held,
         attempt: u32,
-        (cadence, assembly): (Cadence, Assembly),
+        (cadence, unfinished): (Cadence, Unfinished),
         started: Instant,
     ) -> Session {
         let now = jiff::Timestamp::now();
@@ -189,7 +188,7 @@ impl SimulatedAgent {
             cluster_digest: held.outbox.told_cluster(),
             holdings: Vec::new(),
         };
-        Session::open(opening, held.works.clone(), assembly, cadence, started.elapsed())
+        Session::open(opening, held.works.clone(), unfinished, cadence, started.elapsed())
     }
 
     async fn converse(

@@ -1,12 +1,12 @@
 //! Documents that the hub tells: tables that are told whole, by content. Pure.
 //!
-//! In: frames, in order. Out: whole documents, one for each table at most, of tables that this agent knows. What does not fit together is let go
-//! of: the next session's hello says what is held, and the hub begins anew.
+//! In: frames, in order, and what the session before had of documents. Out: whole documents, one for each table at most, of tables that this agent
+//! knows; what there is of others in the end. What does not fit together is let go of: the next session's hello says what is held.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use karmada_proto::body::Assembly;
+use karmada_proto::body::{Assembly, BodyError};
 use karmada_proto::v1::{self, Table, Upsert};
 
 /// Documents that come in.
@@ -16,16 +16,31 @@ pub(super) struct Documents {
     whole: BTreeMap<u32, (Bytes, Bytes)>,
 }
 
-/// A frame of a table that is no document here.
+/// Why a frame is of no use.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct UnknownTable;
+pub(super) enum Unusable {
+    /// It is of a table that is no document here.
+    Table,
+    /// All of the document came, and it is not the one of its hash.
+    Content,
+}
 
 impl Documents {
+    /// With what the session before had of documents.
+    pub fn continuing(coming: BTreeMap<u32, Assembly>) -> Self {
+        Self { coming, whole: BTreeMap::new() }
+    }
+
+    /// What there is of documents that are not whole.
+    pub fn into_parts(self) -> BTreeMap<u32, Assembly> {
+        self.coming
+    }
+
     /// Takes a frame.
-    pub fn take(&mut self, frame: v1::Document) -> Result<(), UnknownTable> {
+    pub fn take(&mut self, frame: v1::Document) -> Result<(), Unusable> {
         let table = frame.table;
         if Table::try_from(table as i32) != Ok(Table::Customizations) {
-            return Err(UnknownTable);
+            return Err(Unusable::Table);
         }
         let piece = Upsert {
             key: table.to_string(),
@@ -37,12 +52,16 @@ impl Documents {
             chunk: frame.chunk,
             ..Upsert::default()
         };
-        if let Ok(Some(body)) = self.coming.entry(table).or_default().take(&piece) {
-            // Neither keeps the frame that it came in.
-            let whole = (Bytes::copy_from_slice(&frame.hash), Bytes::copy_from_slice(&body));
-            self.whole.insert(table, whole);
+        match self.coming.entry(table).or_default().take(&piece) {
+            Ok(Some(body)) => {
+                // Neither keeps the frame that it came in.
+                let whole = (Bytes::copy_from_slice(&frame.hash), Bytes::copy_from_slice(&body));
+                self.whole.insert(table, whole);
+                Ok(())
+            }
+            Ok(None) | Err(BodyError::TooLarge(_) | BodyError::OutOfOrder { .. }) => Ok(()),
+            Err(_) => Err(Unusable::Content),
         }
-        Ok(())
     }
 
     /// Takes a document that is whole: its table, hash and body.
@@ -95,17 +114,27 @@ mod tests {
         documents.take(frames("[5,6]", 4).remove(1)).unwrap();
         let mut wrong = frames("[5,6]", 10).remove(0);
         wrong.chunk = Bytes::from_static(b"[5,7]");
-        documents.take(wrong).unwrap();
+        assert_eq!(documents.take(wrong), Err(Unusable::Content));
         assert!(!documents.is_there());
         frames("[5,6]", 4).into_iter().for_each(|frame| documents.take(frame).unwrap());
         assert_eq!(documents.next().map(|(.., body)| body), Some(Bytes::from_static(b"[5,6]")));
     }
 
     #[test]
+    fn what_came_before_a_cut_is_gone_on_with() {
+        let mut documents = Documents::default();
+        let mut frames = frames("[1,2,3,4]", 4).into_iter();
+        documents.take(frames.next().unwrap()).unwrap();
+        let mut next = Documents::continuing(documents.into_parts());
+        frames.for_each(|frame| next.take(frame).unwrap());
+        assert_eq!(next.next().map(|(.., body)| body), Some(Bytes::from_static(b"[1,2,3,4]")));
+    }
+
+    #[test]
     fn a_table_that_is_no_document_is_named() {
         for table in [0, 1, 3, u32::MAX] {
             let frame = v1::Document { table, ..frames("[]", 10).remove(0) };
-            assert_eq!(Documents::default().take(frame), Err(UnknownTable), "{table}");
+            assert_eq!(Documents::default().take(frame), Err(Unusable::Table), "{table}");
         }
     }
 

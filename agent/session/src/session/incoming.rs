@@ -11,6 +11,7 @@ use karmada_proto::digest::BUCKETS;
 use karmada_proto::v1::{self, HubFrame, RetryClass, Table, agent_frame, hub_frame};
 use karmada_proto::{DIGESTS, one_line};
 
+use super::documents::Unusable;
 use super::{Ended, Session};
 use crate::redial::Advice;
 
@@ -186,8 +187,11 @@ impl Session {
 
     fn document(&mut self, document: v1::Document, kind: u32) {
         let table = document.table;
-        if self.documents.take(document).is_err() {
-            self.unsupported(kind, table);
+        match self.documents.take(document) {
+            Ok(()) => {}
+            Err(Unusable::Table) => self.unsupported(kind, table),
+            // The hub takes it for held. The next session begins it anew.
+            Err(Unusable::Content) => self.lost("a document is not what its hash says".into()),
         }
     }
 

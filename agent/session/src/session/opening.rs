@@ -48,13 +48,13 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// The hello of an agent that holds so many Works, with this root over them; `partial`: what it has of a body that was cut off;
+    /// The hello of an agent that holds so many Works, with this root over them; `partial`: what it has of a body that was cut off, and of documents;
     /// `credit`: what the hub may send.
     pub(super) fn hello(
         &self,
         objects: usize,
         ledger_root: &Root,
-        partial: Option<v1::Partial>,
+        (partial, partial_documents): (Option<v1::Partial>, Vec<v1::PartialDocument>),
         credit: Credit,
     ) -> v1::Hello {
         let digest = |content: Content| Bytes::copy_from_slice(&content);
@@ -78,6 +78,7 @@ impl Opening {
             clock_ms: self.clock_ms,
             credit: Some(credit),
             partial,
+            partial_documents,
             attempt: self.attempt,
             timeline: self.timeline,
             former_cursor: self.former_cursor,

@@ -25,7 +25,7 @@ fn open(epoch: u64, cursor: u64, works: &[(&str, HeldWork)]) -> Session {
     let opening =
         Opening { cluster_name: "m".into(), boot_id: "b".into(), epoch, cursor, ..Opening::default() };
     let works = works.iter().map(|(key, held)| ((*key).to_owned(), held.clone())).collect();
-    Session::open(opening, works, Assembly::default(), Cadence::default(), Duration::ZERO)
+    Session::open(opening, works, Unfinished::default(), Cadence::default(), Duration::ZERO)
 }
 
 fn welcome(session: &mut Session, epoch: u64) {
@@ -480,7 +480,7 @@ fn an_epoch_that_nobody_handed_out_gives_way_and_one_that_was_does_not() {
             Opening { epoch: 50, epoch_seal: ours, seal_keys: ca.seal_keys(), ..Opening::default() };
         let held = BTreeMap::from([("a".to_owned(), held("u-a", 900, b"x"))]);
         let mut session =
-            Session::open(opening, held, Assembly::default(), Cadence::default(), Duration::ZERO);
+            Session::open(opening, held, Unfinished::default(), Cadence::default(), Duration::ZERO);
         let hello = session.next_frame(&mut Outbox::default(), secs(1)).unwrap().body;
         assert!(matches!(hello, Some(agent_frame::Body::Hello(_))));
         hear(&mut session, Body::Welcome(Welcome { epoch: 7, epoch_seal: theirs, ..Welcome::default() }));
@@ -583,8 +583,13 @@ fn the_proof_of_an_epoch_is_kept_by_the_ca_that_stays() {
     ] {
         let seal_keys = SealKeys::of_bundle(&bundle);
         let opening = Opening { epoch: 7, epoch_seal: ours, seal_keys, ..Opening::default() };
-        let mut session =
-            Session::open(opening, BTreeMap::new(), Assembly::default(), Cadence::default(), Duration::ZERO);
+        let mut session = Session::open(
+            opening,
+            BTreeMap::new(),
+            Unfinished::default(),
+            Cadence::default(),
+            Duration::ZERO,
+        );
         hear(
             &mut session,
             Body::Welcome(Welcome { epoch: 7, epoch_seal: theirs.clone(), ..Welcome::default() }),

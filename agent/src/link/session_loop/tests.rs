@@ -5,14 +5,13 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures::stream;
-use karmada_proto::body::Assembly;
 use karmada_proto::cadence::Cadence;
 use karmada_proto::v1::{Upsert, Welcome, hub_frame};
 use karmada_proto::{body, frame};
 use proptest::prelude::*;
 
 use super::*;
-use crate::session::Opening;
+use crate::session::{Opening, Unfinished};
 
 fn upsert(at: usize) -> HubFrame {
     let chunk = Bytes::from(format!("{{\"manifests\":[{at}]}}"));
@@ -33,7 +32,7 @@ fn upsert(at: usize) -> HubFrame {
 fn welcomed() -> Session {
     let held = BTreeMap::new();
     let opening = Opening { epoch: 1, ..Opening::default() };
-    let mut session = Session::open(opening, held, Assembly::default(), Cadence::default(), Duration::ZERO);
+    let mut session = Session::open(opening, held, Unfinished::default(), Cadence::default(), Duration::ZERO);
     let credit = Some(karmada_proto::v1::Credit { messages: 10, bytes: 1 << 20 });
     let welcome = Welcome { epoch: 1, credit, ..Welcome::default() };
     session.frame(frame::hub(hub_frame::Body::Welcome(welcome)), Duration::ZERO);

@@ -1,7 +1,7 @@
 //! Tables that are one document each: told whole, by content, where the agent holds another.
 //!
-//! In: what the agent holds, by its hello; the documents as they are now. Out: frames, one at a time, each made when it is to be sent. What
-//! the agent had half of is begun anew in the next session.
+//! In: what the agent holds, whole and in part, by its hello; the documents as they are now. Out: frames, one at a time, each made when it is to be
+//! sent. One of which the agent has a part goes on after that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,9 @@ use karmada_proto::body::{self, Encoded};
 use karmada_proto::v1::{self, Hello, Table};
 
 use super::chunk_size::ChunkSize;
+
+/// Documents that an agent may have in part: more than there are tables.
+const TABLES: usize = 16;
 
 /// A document, encoded once for all agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub(super) struct Documents {
     /// `None`: the agent takes none.
     held: Option<BTreeMap<u32, Bytes>>,
     wanted: BTreeMap<u32, Arc<Document>>,
+    /// What the agent holds in part from a session that was cut.
+    partial: Vec<v1::PartialDocument>,
     /// The one that is being told, and how much of it was.
     telling: Option<(Arc<Document>, u64)>,
     chunk_size: ChunkSize,
@@ -51,6 +56,7 @@ impl Documents {
         Self {
             held: takes.then(|| held.collect()),
             wanted: BTreeMap::new(),
+            partial: hello.partial_documents.iter().take(TABLES).cloned().collect(),
             telling: None,
             chunk_size: ChunkSize::default(),
         }
@@ -78,7 +84,9 @@ impl Documents {
         let differs = |document: &Document| held.get(&(document.table as u32)) != Some(&document.hash);
         if self.telling.is_none() {
             let next = self.wanted.values().find(|document| differs(document))?;
-            self.telling = Some((next.clone(), 0));
+            let next = next.clone();
+            let held = received_of(&mut self.partial, &next);
+            self.telling = Some((next, held));
         }
         let (document, offset) = self.telling.as_mut()?;
         let chunk = body::chunk(&document.body.bytes, *offset, self.chunk_size.next());
@@ -99,6 +107,14 @@ impl Documents {
         }
         Some(frame)
     }
+}
+
+/// How much of this very document the agent has. It is asked once: what is begun anew in a session takes its place.
+fn received_of(partial: &mut Vec<v1::PartialDocument>, document: &Document) -> u64 {
+    let Some(at) = partial.iter().position(|part| part.table == document.table as u32) else { return 0 };
+    let part = partial.swap_remove(at);
+    let goes_on = part.hash == document.hash && part.received < document.body.bytes.len() as u64;
+    if goes_on { part.received } else { 0 }
 }
 
 #[cfg(test)]
@@ -141,6 +157,22 @@ mod tests {
         assert_eq!(whole, document.body.bytes);
         other.want(document);
         assert_eq!(other.next(), None);
+    }
+
+    #[test]
+    fn what_the_agent_has_of_one_is_not_told_again() {
+        let (document, other) = (noise(200_000, 1), noise(200_000, 2));
+        for (has, received, begins) in
+            [(&document, 150_000, 150_000), (&document, 200_000, 0), (&other, 150_000, 0)]
+        {
+            let part = v1::PartialDocument { table: document.table as u32, hash: has.hash.clone(), received };
+            let mut documents = Documents::new(&Hello { partial_documents: vec![part], ..hello(true, &[]) });
+            documents.want(document.clone());
+            let frames: Vec<v1::Document> = std::iter::from_fn(|| documents.next()).collect();
+            assert_eq!(frames[0].offset, begins);
+            let told: Vec<u8> = frames.iter().flat_map(|frame| frame.chunk.to_vec()).collect();
+            assert_eq!(told, document.body.bytes[begins as usize..]);
+        }
     }
 
     #[test]
