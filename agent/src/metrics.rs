@@ -40,6 +40,7 @@ fn text(shared: &AgentState, cluster: &str) -> String {
     let mut out = String::new();
     gauges(&mut out, shared, cluster);
     counters(&mut out, shared);
+    durations(&mut out, shared);
     process(&mut out);
     out
 }
@@ -103,6 +104,26 @@ fn counters(out: &mut String, shared: &AgentState) {
     sample(out, removed.0, "counter", removed.1, "", counter(&counts.removed));
     let drifted = ("karmada_agent_drifted_objects_total", "Objects found to be other than the hub says.");
     sample(out, drifted.0, "counter", drifted.1, "", counter(&counts.drifted));
+}
+
+/// How long what happened took.
+fn durations(out: &mut String, shared: &AgentState) {
+    let name = "work_sync_workload_duration_seconds";
+    let help = "How long Works took to be brought to the member.";
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+    for (result, took) in [("success", &shared.counts.synced), ("error", &shared.counts.sync_failed)] {
+        // What never was has no lines, as upstream has it.
+        if took.count() == 0 {
+            continue;
+        }
+        for (end, count) in took.up_to() {
+            let _ = writeln!(out, "{name}_bucket{{result={result:?},le=\"{end}\"}} {count}");
+        }
+        let (seconds, count) = (took.seconds(), took.count());
+        let _ = writeln!(out, "{name}_bucket{{result={result:?},le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{result={result:?}}} {seconds}");
+        let _ = writeln!(out, "{name}_count{{result={result:?}}} {count}");
+    }
 }
 
 /// The process's own numbers, as every exporter names them; what cannot be read is left out.
@@ -230,6 +251,9 @@ mod tests {
         let shared = shared();
         shared.counts.applied.fetch_add(3, Ordering::Relaxed);
         shared.counts.ready.store(1, Ordering::Relaxed);
+        for millis in [1, 3, 9000] {
+            shared.counts.synced.note(Duration::from_millis(millis));
+        }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
@@ -250,11 +274,19 @@ mod tests {
             "karmada_agent_ledger_durable 1",
             "karmada_agent_certificate_expiration_timestamp_seconds 0",
             "karmada_agent_works_applied_total{result=\"success\"} 3",
+            "# TYPE work_sync_workload_duration_seconds histogram",
+            "work_sync_workload_duration_seconds_bucket{result=\"success\",le=\"0.001\"} 1",
+            "work_sync_workload_duration_seconds_bucket{result=\"success\",le=\"0.004\"} 2",
+            "work_sync_workload_duration_seconds_bucket{result=\"success\",le=\"2.048\"} 2",
+            "work_sync_workload_duration_seconds_bucket{result=\"success\",le=\"+Inf\"} 3",
+            "work_sync_workload_duration_seconds_sum{result=\"success\"} 9.004",
+            "work_sync_workload_duration_seconds_count{result=\"success\"} 3",
             "process_resident_memory_bytes ",
             "process_cpu_seconds_total ",
         ] {
             assert!(metrics.contains(&format!("\n{line}")), "{line} in {metrics}");
         }
+        assert!(!metrics.contains("work_sync_workload_duration_seconds_count{result=\"error\"}"));
         stop.cancel();
         served.await.unwrap();
     }

@@ -31,6 +31,8 @@ pub enum Measure {
     SyncWork,
     /// The rules of a CronFederatedHPA are looked at.
     CronFederatedHpa,
+    /// A rule of a CronFederatedHPA whose time has come is carried out.
+    CronFederatedHpaRule,
     /// A FederatedHPA is looked at, its members' answers included.
     FederatedHpa,
     /// The agents of a workload's clusters are asked for a metric of CPU or memory of Pods.
@@ -118,6 +120,11 @@ const HISTOGRAMS: &[Family] = &[
         name: "cronfederatedhpa_process_duration_seconds",
         help: "How long CronFederatedHPAs took to be looked at.",
         measures: &[(Measure::CronFederatedHpa, "")],
+    },
+    Family {
+        name: "cronfederatedhpa_rule_process_duration_seconds",
+        help: "How long rules of CronFederatedHPAs took to be carried out.",
+        measures: &[(Measure::CronFederatedHpaRule, "")],
     },
     Family {
         name: "federatedhpa_process_duration_seconds",

@@ -32,12 +32,14 @@ use crate::bindings_index::BindingsIndex;
 use crate::claims_index::ClaimsIndex;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
+use crate::group_turns::GroupTurns;
 use crate::informer::{HandlerRegistration, Informers, Notice};
 use crate::metrics::Metrics;
 use crate::namespaces_index::Names;
 use crate::owned_works_index::{self, OwnedWorksIndex};
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};
 use crate::removal_limit::RemovalLimit;
+use crate::reservations::Reservations;
 use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error};
 use crate::shared_lists::SharedLists;
@@ -110,6 +112,10 @@ pub struct ControllerContext {
     pub removal_limit: Arc<RemovalLimit>,
     /// The ResidencyRules, and whom they keep out.
     pub residency: Arc<ResidencyRules>,
+    /// Turns of those who place workloads of one group.
+    pub group_turns: GroupTurns,
+    /// What was placed or moved and no report shows yet.
+    pub reservations: Reservations,
     /// Names of namespaces that templates are in.
     pub namespaces: Arc<Names>,
     /// How the controllers' work fares.
@@ -171,6 +177,8 @@ impl ControllerContext {
             cluster_role_bindings: Arc::new(Typed::compacted(unified_auth::keep_subjects)),
             remedies: Arc::default(),
             residency: ResidencyRules::new(),
+            group_turns: GroupTurns::default(),
+            reservations: Reservations::new(gates.enabled(Gate::SchedulingOvercommitProtection)),
             namespaces: Arc::default(),
             metrics: Arc::default(),
             gates,

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use karmada_api::cron_federated_hpa::CronFederatedHPA;
 use karmada_api::strings::events;
 use karmada_core::cron_federated_hpa::{self as core, Due, Scaling};
+use tokio::time::Instant;
 
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
@@ -142,7 +143,13 @@ impl CronFederatedHPAs {
     async fn look(&self, resource: &Resource, hpa: CronFederatedHPA) -> Result<Action, Error> {
         let now = (self.shared.clock)();
         let due = core::due(&hpa, now);
+        let begun = Instant::now();
         let came = self.carry_out(&hpa, &due).await;
+        for _ in &due {
+            // Rules that are due together are carried out together: each took as long as all of them.
+            let succeeded = matches!(came, Ok(Ok(())));
+            self.shared.metrics.note(Measure::CronFederatedHpaRule, succeeded, begun.elapsed());
+        }
         match &came {
             Ok(Err(words)) => self.warn(&hpa, events::SCALE_FAILED, words),
             Err(error) if !matches!(error, Error::Api(ApiError::Conflict(_))) => {

@@ -25,6 +25,7 @@ pub mod federated_resource_quota_status;
 pub mod federated_resource_quota_sync;
 pub mod fetch;
 pub mod graceful_eviction;
+pub mod group_turns;
 pub mod hpa_scale_target_marker;
 mod interpretations;
 pub mod measured_questions;
@@ -39,6 +40,7 @@ pub mod policy;
 pub mod propagation;
 pub mod remedy;
 mod removal_limit;
+pub mod reservations;
 pub mod residency;
 #[cfg(any(test, feature = "fake"))]
 pub mod rig;

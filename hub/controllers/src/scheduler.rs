@@ -23,15 +23,14 @@ use crate::controller_context::ControllerContext;
 use crate::estimator::{self, Estimator};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::group_turns::Turn;
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 
 mod binding_queue;
-mod reservations;
 
 use self::binding_queue::BindingQueue;
-use self::reservations::Reservations;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
@@ -44,7 +43,6 @@ pub struct Scheduler {
     shared: Arc<ControllerContext>,
     /// Bindings that found no place the last time: any cluster may be the one.
     unplaced: Mutex<BTreeSet<Key>>,
-    reservations: Reservations,
     estimator: Option<Arc<dyn Estimator>>,
 }
 
@@ -63,10 +61,17 @@ impl Scheduler {
         }
     }
 
+    /// The turn of a binding in its groups, where these are looked at.
+    async fn turn(&self, key: &Key, spec: &BindingSpec) -> Turn {
+        match self.looks_at_groups() {
+            true => self.shared.group_turns.take(&key.namespace, spec).await,
+            false => Turn::default(),
+        }
+    }
+
     /// A scheduler, which goes by what an estimator says beside what clusters report.
     pub fn new(shared: Arc<ControllerContext>, estimator: Option<Arc<dyn Estimator>>) -> Arc<Self> {
-        let reservations = Reservations::new(shared.gates.enabled(Gate::SchedulingOvercommitProtection));
-        Arc::new(Scheduler { shared, unplaced: Mutex::default(), reservations, estimator })
+        Arc::new(Scheduler { shared, unplaced: Mutex::default(), estimator })
     }
 
     /// What wakes this controller: a binding whose spec or marks changed; and where a cluster came, went or changed in a way that
@@ -104,16 +109,14 @@ impl Scheduler {
             }
             keys.into_iter().collect()
         }));
-        if self.reservations.are_kept() {
-            sources.extend(KINDS.iter().map(|kind| {
-                let scheduler = self.clone();
-                // It wakes nobody: what has no room is looked at from time to time.
-                Source::new(BINDING_API, kind, move |change| {
-                    scheduler.reservations.hear(change);
-                    Vec::new()
-                })
-            }));
-        }
+        sources.extend(KINDS.iter().map(|kind| {
+            let scheduler = self.clone();
+            // It wakes nobody: what has no room is looked at from time to time.
+            Source::new(BINDING_API, kind, move |change| {
+                scheduler.shared.reservations.hear(change);
+                Vec::new()
+            })
+        }));
         sources
     }
 
@@ -159,7 +162,7 @@ impl Scheduler {
             match api.update(resource, fetch::to_value(&wanted)?).await {
                 Ok(written) => {
                     if let Outcome::Scheduled(targets) = &decision.outcome {
-                        self.reservations.placed(&binding, targets);
+                        self.shared.reservations.placed(&binding, targets);
                     }
                     binding = written.parse()?;
                     // At once, not when the watch tells: the next of its group looks where this one is.
@@ -250,7 +253,7 @@ impl Controller for Scheduler {
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Some(binding) = found.filter(|b| b.metadata.deletion_timestamp.is_none()) else {
             self.note(key, true);
-            self.reservations.remove(key);
+            self.shared.reservations.remove(key);
             return Ok(Action::Done);
         };
         self.can_tell_who_is_gone(&binding)?;
@@ -261,17 +264,19 @@ impl Controller for Scheduler {
             clusters: &clusters,
             scheduler: DEFAULT_SCHEDULER,
             neighbours: self.neighbours(key, &binding.spec),
-            taken: self.reservations.taken(),
+            taken: self.shared.reservations.taken(),
             exact: Exact::new(),
             residency: self.shared.residency.of(api, &binding.spec.resource).await?,
             expressions: expressions.as_deref(),
         };
         if self.estimator.is_some() {
             input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
-            // What others placed while agents were asked counts.
-            input.neighbours = self.neighbours(key, &binding.spec);
-            input.taken = self.reservations.taken();
         }
+        // Until what is decided is written, nobody else of its group looks.
+        let turn = self.turn(key, &binding.spec).await;
+        // What others placed while agents were asked, or their turn came first, counts.
+        input.neighbours = self.neighbours(key, &binding.spec);
+        input.taken = self.shared.reservations.taken();
         let begun = Instant::now();
         let decision = scheduler::schedule(&input);
         let measure = measure(&input, &decision);
@@ -281,6 +286,7 @@ impl Controller for Scheduler {
             || !Said::of(&binding.metadata).is_none();
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
         let carried_out = self.carry_out(&resource, binding, decision).await;
+        drop(turn);
         if let Some(measure) = measure {
             let succeeded =
                 carried_out.as_ref().is_ok_and(|done| !matches!(done.outcome, Outcome::Failed(_)));

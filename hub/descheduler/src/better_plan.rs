@@ -16,6 +16,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::{Cluster, ResourceSummary};
+use karmada_core::cluster_expressions::{ClusterExpressions, Fault};
 use karmada_core::failback;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
@@ -24,6 +25,7 @@ use karmada_quantity::Quantity;
 
 use crate::move_note::{MoveNote, Permit};
 use crate::quality::{self, Measure, Quality};
+use crate::spread;
 use crate::standing::{self, Stays};
 use crate::way::{Way, carried, changes, numbers};
 
@@ -144,6 +146,10 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
             return Err(Stays::NoBudget);
         }
         let step = self.step(&way, length, permit);
+        // The plan keeps to what its policy says; a part of the way to it may not, and neither may what is gone on with.
+        if numbers(&step.clusters) != numbers(&plan) && self.is_spread_otherwise(&step, &fleet) {
+            return Err(Stays::Spread);
+        }
         match self.preserving(&step) {
             Some(name) => Err(Stays::Preserved(name)),
             None => Ok(step),
@@ -181,6 +187,14 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
         let leaves = way.gives.values().any(|giver| giver.stay == 0);
         let placed = |name: &String| self.binding.spec.clusters.iter().any(|target| target.name == *name);
         is_bound && leaves && !way.gets.keys().all(placed)
+    }
+
+    /// Whether a step breaks what its policy says of how many groups of clusters it is spread over.
+    fn is_spread_otherwise(&self, step: &Step, fleet: &Fleet<'_, C>) -> bool {
+        let placement = self.binding.spec.placement.as_ref();
+        let constraints = placement.map(|placement| &placement.spread_constraints[..]).unwrap_or_default();
+        let sides = (&self.binding.spec.clusters[..], &step.clusters[..]);
+        spread::breaks(constraints, sides, |name| fleet.clusters.get(name).copied())
     }
 
     /// A cluster that a step leaves or enters, where what is left by a workload is preserved: it runs on there. Who enters one may have to leave it
@@ -286,6 +300,7 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
             Some(with_room(cluster, room - has.get(&**name).copied().unwrap_or(0)))
         };
         let clusters: Vec<Cluster> = capacity.iter().filter_map(left).collect();
+        let as_they_are = afresh.expressions.map(|of| AsTheyAre { of, clusters: &self.clusters });
         scheduler::schedule(&Input {
             binding: &binding,
             clusters: &clusters,
@@ -294,7 +309,7 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
             taken: Taken::new(),
             exact: Exact::new(),
             residency: afresh.residency.clone(),
-            expressions: afresh.expressions,
+            expressions: as_they_are.as_ref().map(|expressions| expressions as &dyn ClusterExpressions),
         })
     }
 
@@ -309,6 +324,19 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
         };
         let by = Measure { capacity, tier: &tier, is_aggregated: quality::is_aggregated(placement) };
         Quality::of(plan, &by).is_better_than(Quality::of(&binding.spec.clusters, &by))
+    }
+}
+
+/// Expressions of clusters as they are, asked of clusters as they are reckoned with: what an expression looks at, such as what is allocated, is
+/// not among what is reckoned.
+struct AsTheyAre<'a> {
+    of: &'a dyn ClusterExpressions,
+    clusters: &'a BTreeMap<&'a str, &'a Cluster>,
+}
+
+impl ClusterExpressions for AsTheyAre<'_> {
+    fn score(&self, cluster: &Cluster) -> Result<i64, Fault> {
+        self.of.score(self.clusters.get(cluster.name()).copied().unwrap_or(cluster))
     }
 }
 

@@ -29,6 +29,16 @@ impl Budget {
         self.most - self.spent.iter().map(|(_, replicas)| replicas).sum::<i64>()
     }
 
+    /// How long what is spent counts.
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Whether what was spent then still counts.
+    pub fn counts(&self, then: Duration, now: Duration) -> bool {
+        now.saturating_sub(then) < self.interval
+    }
+
     /// So many are moved now.
     pub fn spend(&mut self, replicas: i64, now: Duration) {
         if replicas > 0 {

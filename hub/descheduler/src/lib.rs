@@ -16,6 +16,7 @@ mod ledger;
 pub mod move_note;
 mod quality;
 pub mod rebalancing;
+mod spread;
 pub mod standing;
 pub mod take_back;
 mod turns;

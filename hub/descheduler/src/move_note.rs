@@ -74,8 +74,28 @@ pub enum Permit {
 
 impl MoveNote {
     /// The note that a binding bears; none where it was never moved, or nobody can read it.
+    ///
+    /// Anybody who may write bindings may write a note. So it only says of which clusters and how far a move goes on, never whether that is
+    /// within the budget; no more is to follow than the workload has; and what cannot be what a step changed is nothing to take back.
     pub fn of(binding: &ResourceBinding) -> Option<Self> {
-        serde_json::from_str(binding.annotation(annotations::REBALANCED)?).ok()
+        let note: MoveNote = serde_json::from_str(binding.annotation(annotations::REBALANCED)?).ok()?;
+        let left = note.left.clamp(0, i64::from(binding.spec.replicas.max(0)));
+        let note = MoveNote { left, ..note };
+        Some(if note.is_of_a_step() { note } else { MoveNote { changed: BTreeMap::new(), ..note } })
+    }
+
+    /// Whether what is changed keeps the sum, as every step does: taken back, it would else add replicas or take them away.
+    fn is_of_a_step(&self) -> bool {
+        let is_number = |number: i64| (0..=i64::from(i32::MAX)).contains(&number);
+        let sum = |of: fn(&Change) -> i64| self.changed.values().map(of).fold(0, i64::saturating_add);
+        self.changed.values().all(|change| is_number(change.before) && is_number(change.after))
+            && sum(|change| change.before) == sum(|change| change.after)
+    }
+
+    /// How many replicas the step moved, as far as it is noted.
+    pub fn moved(&self) -> i64 {
+        let gets = self.changed.values().map(|change| (change.after - change.before).max(0));
+        gets.fold(0, i64::saturating_add)
     }
 
     /// The binding that bears this note.
@@ -171,6 +191,29 @@ mod tests {
         assert_eq!(rests, [1, 2, 4, 8, 16, 32, 64, 128, 168]);
         let much_later = MoveNote { at: note.at + LONGEST_REST * 2, ..MoveNote::default() };
         assert_eq!(MoveNote::next(Some(&note), &Permit::Anew, much_later).rest(), REST);
+    }
+
+    fn noted(text: &str) -> MoveNote {
+        let binding = serde_json::json!({"metadata": {"annotations": {annotations::REBALANCED: text}},
+            "spec": {"replicas": 10, "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+        MoveNote::of(&serde_json::from_value(binding).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_no_step_would_note_is_not_believed() {
+        let good = r#"{"left": 3, "changed": {"a": {"before": 7, "after": 4}, "b": {"after": 3}}}"#;
+        assert_eq!((noted(good).left, noted(good).changed.len(), noted(good).moved()), (3, 2, 3));
+        let most = i64::MAX;
+        assert_eq!(noted(&format!(r#"{{"left": {most}}}"#)).left, 10, "no more than it has");
+        assert_eq!(noted(r#"{"left": -4}"#).left, 0);
+        for changed in [
+            r#"{"a": {"before": 99}, "b": {"after": 3}}"#,
+            r#"{"a": {"before": -3}, "b": {"after": -3}}"#,
+            r#"{"a": {"before": -9223372036854775808}, "b": {"after": 9223372036854775807}}"#,
+            r#"{"a": {"before": 4000000000}, "b": {"after": 4000000000}}"#,
+        ] {
+            assert_eq!(noted(&format!(r#"{{"changed": {changed}}}"#)).changed.len(), 0, "{changed}");
+        }
     }
 
     #[test]

@@ -11,13 +11,15 @@
 //!
 //! Where what was moved does not become ready, it is moved back once, and the workload rests for long: the other half of it has borne all for a while.
 //!
-//! What is left of the budget, and what was moved a moment ago and no report shows yet, is kept in memory. A hub that starts anew moves nothing for
+//! What is left of the budget, and what was moved a moment ago and no report shows yet, is kept in memory; the latter in one store with what the
+//! scheduler placed. A hub that starts anew moves nothing for
 //! one interval, so that in any stretch of that length no more is moved than the budget has, whenever it starts. Of a write of which nobody
 //! knows what came, it is taken that it was done.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::ResourceBinding;
@@ -29,6 +31,7 @@ use karmada_controllers::estimator::{self, Estimator};
 use karmada_controllers::events::{EventType, Reference};
 use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::graceful_eviction::again;
+use karmada_controllers::group_turns::Turn;
 use karmada_controllers::metrics::Measure;
 use karmada_controllers::port::{Api, ApiError, Change, Key, Resource};
 use karmada_controllers::runner::{Action, Controller, Error, Source};
@@ -45,7 +48,7 @@ use crate::better_plan::{self, Facts, Step};
 use crate::budget::Budget;
 use crate::exact_room;
 use crate::ledger::{Entered, Ledger};
-use crate::move_note::{LONGEST_REST, MoveNote};
+use crate::move_note::{LONGEST_REST, MoveNote, REST};
 use crate::standing::{self, Stays};
 use crate::take_back::{self, Course};
 use crate::turns::Turns;
@@ -79,6 +82,8 @@ impl Rebalancing {
         RebalancingOptions { interval, budget }: RebalancingOptions,
     ) -> Arc<Self> {
         let budget = Budget::new(budget.get(), interval.unsigned_abs());
+        // What it moves the scheduler is to see as taken, and the other way round.
+        shared.reservations.keep();
         Arc::new(Rebalancing {
             shared,
             estimator,
@@ -102,7 +107,7 @@ impl Rebalancing {
         clusters: &[Arc<Cluster>],
         now: Timestamp,
     ) -> Result<Result<Entered, Stays>, Error> {
-        if self.ledger.lock().budget.left(self.started.elapsed()) <= 0 {
+        if self.ledger.lock().free(self.started.elapsed()) <= 0 {
             return Ok(Err(Stays::NoBudget));
         }
         // Before agents are asked.
@@ -149,24 +154,67 @@ impl Rebalancing {
             return Ok(Err(stays));
         }
         input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
+        // Until the step is written, nobody else of its group looks.
+        let turn = self.turn(key, binding).await;
         // One at a time: the next sees what this one takes. What others placed while agents were asked counts.
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
         input.neighbours = self.neighbours(key, binding);
-        input.taken = ledger.taken_by_others(binding, moment);
+        // What this one was given is ready, so it is in the reports.
+        self.shared.reservations.remove(key);
+        input.taken = self.shared.reservations.taken();
         input.exact = exact_room::beside_taken(&input);
         let agents_are_asked = self.estimator.is_some();
         let facts = Facts { binding, afresh: &input, agents_are_asked, now };
-        let left = ledger.budget.left(moment);
+        let left = ledger.free(moment);
         let step = better_plan::decide(&facts, left).and_then(|step| self.removable(step));
         let step = step.and_then(|step| ledger.paced(step, moment));
-        Ok(step.map(|step| ledger.enter(binding, step, moment)))
+        let entered = step.map(|step| self.enter(&mut ledger, (key, binding), step, moment));
+        Ok(entered.map(|entered| entered.during(turn)))
     }
 
-    /// A step back: it does not wait for the budget, and what it takes of it is spent.
-    fn back(&self, binding: &ResourceBinding, step: Step) -> Result<Entered, Stays> {
+    /// The turn of a binding in its groups, where these are looked at.
+    async fn turn(&self, key: &Key, binding: &ResourceBinding) -> Turn {
+        match self.shared.gates.enabled(Gate::WorkloadAffinity) {
+            true => self.shared.group_turns.take(&key.namespace, &binding.spec).await,
+            false => Turn::default(),
+        }
+    }
+
+    /// A step back: of what was moved since the start it does not wait for the budget; and what it takes of it is spent.
+    fn back(&self, key: &Key, binding: &ResourceBinding, step: Step) -> Result<Entered, Stays> {
         let step = self.removable(step)?;
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
-        ledger.paced(step, moment).map(|step| ledger.enter(binding, step, moment))
+        let step = ledger.paced(step, moment)?;
+        let note = MoveNote::of(binding).unwrap_or_default();
+        if !ledger.takes_back(key, &note, step.moved(), moment) {
+            return Err(Stays::NoBudget);
+        }
+        Ok(self.enter(&mut ledger, (key, binding), step, moment))
+    }
+
+    /// Enters a step into the ledger, and what it takes of clusters' room into what is taken.
+    fn enter(
+        &self,
+        ledger: &mut Ledger,
+        (key, binding): (&Key, &ResourceBinding),
+        step: Step,
+        moment: Duration,
+    ) -> Entered {
+        self.shared.reservations.placed(binding, &step.clusters);
+        ledger.enter(key, step, moment)
+    }
+
+    /// Notes how it goes with the last step of a binding.
+    fn hear(&self, key: &Key, binding: &ResourceBinding, course: &Course, now: Timestamp) {
+        let mut ledger = self.ledger.lock();
+        let lately = |note: &MoveNote| note.at <= now && now.duration_since(note.at) < REST;
+        match (course, MoveNote::of(binding).filter(lately)) {
+            (Course::Nothing | Course::Over, _) => ledger.is_over(key),
+            (Course::Underway | Course::Fails(_), Some(note)) => {
+                ledger.goes_on(key, &note, self.started.elapsed());
+            }
+            (Course::Underway | Course::Fails(_), None) => {}
+        }
     }
 
     /// A move is over: it is not to be taken back any more.
@@ -196,7 +244,7 @@ impl Rebalancing {
 
     async fn carry_out(
         &self,
-        resource: &Resource,
+        (resource, key): (&Resource, &Key),
         binding: &ResourceBinding,
         entered: &Entered,
     ) -> Result<(), Error> {
@@ -212,7 +260,8 @@ impl Rebalancing {
             Err(error) => error,
         };
         if !matches!(error, ApiError::Unavailable(_)) {
-            self.ledger.lock().strike(binding, entered);
+            self.ledger.lock().strike(key, entered);
+            self.shared.reservations.remove(key);
         }
         if !error.is_of_a_race() {
             self.tell(binding, EventType::Warning, events::REBALANCE_BINDING_FAILED, &error.to_string());
@@ -284,6 +333,7 @@ impl Controller for Rebalancing {
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Some(binding) = found.filter(standing::could_move) else {
             self.turns.forget(key);
+            self.ledger.lock().is_over(key);
             return Ok(Action::Done);
         };
         let rests = self.turns.rests(key);
@@ -291,12 +341,14 @@ impl Controller for Rebalancing {
             return Ok(again(rests));
         }
         let clusters = self.shared.clusters.all("");
-        let (step, is_over) = match take_back::course(&binding, &clusters, now) {
-            Course::Fails(step) => (self.back(&binding, step), false),
+        let course = take_back::course(&binding, &clusters, now);
+        self.hear(key, &binding, &course, now);
+        let (step, is_over) = match course {
+            Course::Fails(step) => (self.back(key, &binding, step), false),
             course => (self.step(key, &binding, &clusters, now).await?, course == Course::Over),
         };
         let done = match step {
-            Ok(entered) => self.carry_out(&resource, &binding, &entered).await,
+            Ok(entered) => self.carry_out((&resource, key), &binding, &entered).await,
             Err(why) => {
                 tracing::debug!(namespace = &*key.namespace, binding = &*key.name, %why, "no replicas are moved");
                 if is_over { self.close(&resource, &binding).await } else { Ok(()) }

@@ -70,6 +70,9 @@ pub enum Stays {
     /// Elsewhere it would be no better off.
     #[error("where it would be placed now is no better")]
     NoBetter,
+    /// Halfway it would be spread over other numbers of groups than its policy says.
+    #[error("halfway it would be spread otherwise than its policy says")]
+    Spread,
     /// Nothing is left of the budget, or too little for a move that can be made at once alone.
     #[error("the budget has too little left")]
     NoBudget,

@@ -77,6 +77,7 @@ fn template(lua: &Lua, value: &LuaValue, function: &str) -> mlua::Result<Value> 
     }
 }
 
+/// What a pod of a template asks for, its priority class among it: whoever heeds no quotas leaves the class out.
 fn requirements(lua: &Lua, asked: &MultiValue) -> mlua::Result<LuaValue> {
     let mut values = asked.iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -85,7 +86,7 @@ fn requirements(lua: &Lua, asked: &MultiValue) -> mlua::Result<LuaValue> {
     let template = template(lua, value, "accuratePodRequirements")?;
     let spec = template.get("spec").unwrap_or(&Value::Null);
     dependencies::of_pod_spec(&template, Some(spec)).map_err(wrong)?;
-    match pod_requirements(spec, QuotaEstimate::Off).map_err(wrong)? {
+    match pod_requirements(spec, QuotaEstimate::On).map_err(wrong)? {
         None => Ok(LuaValue::Nil),
         Some(requirements) => to_lua(lua, &json!(requirements), None),
     }

@@ -107,6 +107,9 @@ impl Engine {
             }
         }
         let message = failure_message(&failed, results.len());
+        let counts = &self.parts.shared.counts;
+        let synced = if message.is_none() { &counts.synced } else { &counts.sync_failed };
+        synced.note(latency);
         if message.is_some() {
             let due = paused.max(self.now() + self.waits.failed(key));
             self.workqueue.again(key, class, due);

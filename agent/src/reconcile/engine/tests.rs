@@ -176,6 +176,8 @@ async fn a_work_is_applied_reported_and_quiet() {
     let writes = rig.member.writes();
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(rig.member.writes(), writes, "no write where nothing changed");
+    let counts = &rig.shared.counts;
+    assert_eq!((counts.synced.count(), counts.sync_failed.count()), (1, 0));
 }
 
 /// They are asked as soon as they are told, also of what was there before; an agent that starts anew asks them without its hub.
@@ -357,8 +359,11 @@ async fn failures_are_reported_retried_and_ordered() {
         })
     };
     rig.until("reported", failed).await;
+    let synced = |rig: &Rig| rig.shared.counts.synced.count();
+    assert!(synced(&rig) == 0 && rig.shared.counts.sync_failed.count() > 0);
     rig.commit(&[put("ns", 2, &[namespace], false)]);
     rig.until("retried", |rig| rig.applied("far")).await;
+    assert!(synced(&rig) >= 2, "the namespace and what waited for it");
     assert!(rig.member.read(&ObjectId::of(&far)).is_some());
 }
 

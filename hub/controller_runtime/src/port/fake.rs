@@ -13,6 +13,8 @@ mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
@@ -45,6 +47,7 @@ pub struct FakeApi {
     state: Mutex<State>,
     served: watch::Sender<u64>,
     workqueues: Workqueues,
+    writes_late: AtomicBool,
 }
 
 impl Default for FakeApi {
@@ -71,7 +74,12 @@ impl FakeApi {
             writes: 0,
             trouble: None,
         };
-        FakeApi { state: Mutex::new(state), served: watch::Sender::new(0), workqueues: Workqueues::default() }
+        FakeApi {
+            state: Mutex::new(state),
+            served: watch::Sender::new(0),
+            workqueues: Workqueues::default(),
+            writes_late: AtomicBool::default(),
+        }
     }
 
     /// The time that new objects and deletions are stamped with.
@@ -124,6 +132,11 @@ impl FakeApi {
     pub fn fail(&self, nth: u64, lasts: bool, error: ApiError) {
         let mut state = self.state.lock();
         state.trouble = Some(Trouble { at: state.writes + nth, lasts, error });
+    }
+
+    /// From now on an update takes a moment before it is carried out, as on a disk: others have theirs meanwhile.
+    pub fn write_late(&self) {
+        self.writes_late.store(true, Ordering::Relaxed);
     }
 
     /// Writes are carried out again.
@@ -239,6 +252,9 @@ impl Api for FakeApi {
     }
 
     async fn update(&self, resource: &Resource, object: Value) -> Result<Arc<Object>, ApiError> {
+        if self.writes_late.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         self.state.lock().update(resource, object)
     }
 

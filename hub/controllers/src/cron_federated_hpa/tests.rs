@@ -197,7 +197,7 @@ async fn a_rule_that_cannot_be_read_is_told_of_and_holds_up_no_other() {
 async fn the_loop_runs_rules_by_the_clock_and_hears_of_edits() {
     let api = Arc::new(FakeApi::default());
     api.seed_all([deployment(2), cron(&workload(), &json!([rule("up", "*/10 * * * *")]), &json!([]))]);
-    let (begun, noon): (_, Timestamp) = (tokio::time::Instant::now(), NOON.parse().unwrap());
+    let (begun, noon): (_, Timestamp) = (Instant::now(), NOON.parse().unwrap());
     let port: Arc<dyn Api> = api.clone();
     let clock: runner::Clock = Arc::new(move || {
         noon + SignedDuration::try_from(begun.elapsed()).unwrap() + SignedDuration::from_secs(1)
@@ -235,4 +235,28 @@ async fn the_loop_runs_rules_by_the_clock_and_hears_of_edits() {
     assert_eq!(ran[0]["scheduleTime"], "2026-05-01T13:12:00Z");
     stop.cancel();
     running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_that_run_are_counted_by_how_they_went() {
+    let lines = |rig: &Rig| -> Vec<String> {
+        let page = rig.shared.metrics.page();
+        let of_rules = |line: &&str| line.starts_with("cronfederatedhpa_rule_process_duration_seconds_count");
+        page.lines().filter(of_rules).map(str::to_owned).collect()
+    };
+    let rules = json!([rule("up", "0 12 * * *"), rule("also", "0 12 * * 5"), rule("later", "0 20 * * 5")]);
+    let due = json!([due_at("up", NOON), due_at("also", NOON)]);
+    let api = Arc::new(FakeApi::default());
+    api.seed(cron(&workload(), &rules, &due));
+    let rig = at(&api, NOON).await;
+    look(&rig).await.unwrap();
+    let failed = r#"cronfederatedhpa_rule_process_duration_seconds_count{result="error"} 2"#;
+    assert_eq!(lines(&rig), [failed], "what they scale is not there");
+    api.seed(deployment(2));
+    api.seed(cron(&workload(), &rules, &due));
+    look(&rig).await.unwrap();
+    let done = r#"cronfederatedhpa_rule_process_duration_seconds_count{result="success"} 2"#;
+    assert_eq!(lines(&rig), [failed, done]);
+    look(&rig).await.unwrap();
+    assert_eq!(lines(&rig), [failed, done], "no rule is due");
 }

@@ -190,7 +190,7 @@ async fn what_was_placed_a_moment_ago_is_taken_where_the_gate_is_on() {
         web["status"]["aggregatedStatus"] =
             json!([{"clusterName": "m1", "applied": true, "health": "Healthy"}]);
         let told = rig.api.update_status(&resource, web).await.unwrap();
-        scheduler.reservations.hear(&Change::Applied(told));
+        rig.shared.reservations.hear(&Change::Applied(told));
         assert_eq!(place("db-configmap").await, "True");
     }
 }
@@ -356,7 +356,7 @@ async fn what_was_placed_while_agents_were_asked_is_taken() {
     }
 }
 
-/// Two of one group that keep apart, placed by two workers.
+/// Two of one group that keep apart, placed by two workers: both may decide before either write is done.
 #[tokio::test(start_paused = true)]
 async fn workloads_that_keep_apart_see_each_other_also_while_agents_are_asked() {
     let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
@@ -377,6 +377,7 @@ async fn workloads_that_keep_apart_see_each_other_also_while_agents_are_asked() 
         let before = Rig::new(all).await;
         let gates = FeatureGates::default().with(Gate::WorkloadAffinity);
         let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        rig.api.write_late();
         let asks = estimator.is_some();
         let scheduler = Scheduler::new(rig.shared.clone(), estimator);
         let (web, db) = (key("default", "web-configmap"), key("default", "db-configmap"));

@@ -35,8 +35,22 @@ pub(super) struct Workload {
 }
 
 impl Reading<'_> {
-    /// Reads a template.
+    /// Reads a template. Nothing asks for priority classes where quotas do not count: bindings say none then, whoever
+    /// told one.
     pub(super) fn workload(self, template: &Value) -> Result<Workload, InterpretError> {
+        let mut workload = self.told(template)?;
+        if !self.quotas_count {
+            let of_parts =
+                workload.components.iter_mut().filter_map(|part| part.replica_requirements.as_mut());
+            of_parts.for_each(|asked| asked.priority_class_name.clear());
+            let of_replicas = workload.replicas.requirements.as_mut();
+            of_replicas.into_iter().for_each(|asked| asked.priority_class_name.clear());
+        }
+        Ok(workload)
+    }
+
+    /// What the interpreter says, and the priority class where it says none of a workload with one Pod template.
+    fn told(self, template: &Value) -> Result<Workload, InterpretError> {
         let (api_version, kind) = (object::api_version(template), object::kind(template));
         let known = |operation| self.interpreter.enabled(api_version, kind, operation);
         if self.parts == Parts::Apart && known(Operation::InterpretComponent) {
@@ -47,7 +61,7 @@ impl Reading<'_> {
         }
         if known(Operation::InterpretReplica) {
             let mut replicas = self.interpreter.replicas(template)?;
-            if let Some(requirements) = replicas.requirements.as_mut().filter(|_| self.quotas_count) {
+            if let Some(requirements) = &mut replicas.requirements {
                 tell_priority_class(requirements, template);
             }
             return Ok(Workload { replicas, ..Workload::default() });
@@ -56,7 +70,7 @@ impl Reading<'_> {
     }
 }
 
-/// Quotas may hold for Pods of some priority classes only: where they count, the class of the Pod template is part of what a replica asks for.
+/// Quotas may hold for Pods of some priority classes only: the class of the Pod template is part of what a replica asks for.
 fn tell_priority_class(requirements: &mut ReplicaRequirements, template: &Value) {
     let class = ["/spec/template/spec/priorityClassName", "/spec/priorityClassName"];
     let class = class.iter().find_map(|path| template.pointer(path)?.as_str());

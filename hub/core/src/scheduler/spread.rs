@@ -14,6 +14,7 @@ use karmada_api::policy::{
 };
 
 use self::fields::Fields;
+pub use self::fields::values_of;
 use self::region_choice::Group;
 use super::division::Candidate;
 

@@ -492,3 +492,41 @@ fn the_priority_class_is_told_where_quotas_count() {
         assert_eq!(binding.spec.replica_requirements.unwrap().priority_class_name, told);
     }
 }
+
+/// So are the classes of parts, each that of its own Pod template.
+#[test]
+fn the_priority_classes_of_parts_are_told_where_quotas_count() {
+    let pod = |class: &str| {
+        let containers = json!([{"name": "c", "resources": {"requests": {"cpu": "2"}}}]);
+        json!({"spec": {"priorityClassName": class, "containers": containers}})
+    };
+    let group = |name: &str| json!({"name": name, "template": {"spec": {"template": pod(name)}}});
+    let task = |name: &str| json!({"name": name, "minAvailable": 1, "template": pod(name)});
+    let kinds = [
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", json!({"replicatedJobs": [group("gold"), group("lead")]})),
+        ("batch.volcano.sh/v1alpha1", "Job", json!({"tasks": [task("gold"), task("lead")]})),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", json!({"replicatedJobs": [group("gold")]})),
+    ];
+    for (api_version, kind, spec) in kinds {
+        let template = json!({"apiVersion": api_version, "kind": kind, "spec": spec,
+            "metadata": {"name": "j", "namespace": "default", "uid": "u"}});
+        let every = json!([{"apiVersion": api_version, "kind": kind}]);
+        let policy = policy("p", "default", json!({"resourceSelectors": every, "placement": {}}));
+        for quotas_count in [true, false] {
+            let reading = Reading { interpreter: &Chain::default(), parts: Parts::Apart, quotas_count };
+            let BindingChange::Create(binding) =
+                detector::binding(&template, &policy, None, reading, None).unwrap()
+            else {
+                panic!("none is made");
+            };
+            for part in &binding.spec.components {
+                let told = &part.replica_requirements.as_ref().unwrap().priority_class_name;
+                assert_eq!(told, if quotas_count { &part.name } else { "" }, "{kind}");
+            }
+            let alone = binding.spec.replica_requirements.map(|asked| asked.priority_class_name);
+            let wanted =
+                (binding.spec.components.len() == 1).then_some(if quotas_count { "gold" } else { "" });
+            assert_eq!(alone.as_deref(), wanted, "{kind}");
+        }
+    }
+}

@@ -251,6 +251,51 @@ fn under_spread_constraints_clusters_are_not_swapped_by_halves() {
     assert_eq!(names, ["a", "b"]);
 }
 
+/// What goes on is only a part of what was decided, and of it a part again: at no time it is spread otherwise than its policy says.
+#[test]
+fn a_move_that_goes_on_keeps_to_spread_constraints() {
+    let goes_on = |constraints: Value, left: i64| {
+        let mut placement = weighted();
+        placement["clusterAffinities"] = json!([{"affinityName": "near", "clusterNames": ["b", "c"],
+            "overflowAffinities": [{"affinity": {"clusterNames": ["a"]}}]}]);
+        placement["spreadConstraints"] = constraints;
+        let mut world = World::new(placement, &[("a", 60), ("b", 6), ("c", 60)], &[("a", 6), ("b", 6)]);
+        let note = MoveNote {
+            at: world.now - SignedDuration::from_mins(3),
+            left,
+            from: ["a".to_owned()].into(),
+            to: ["c".to_owned()].into(),
+            ..MoveNote::default()
+        };
+        world.note = Some(serde_json::to_string(&note).unwrap());
+        let near = |object: &mut Value| object["status"]["schedulerObservingAffinityName"] = json!("near");
+        world.decide_of(&world.binding(near), 100).map(|step| step.moved())
+    };
+    let two = json!([{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]);
+    assert_eq!(goes_on(two, 3), Err(Stays::Spread), "it would be in three");
+    let three = json!([{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 3}]);
+    assert_eq!(goes_on(three, 3), Ok(3));
+}
+
+/// Means clusters that tell of CPU, as all here do.
+struct TellsCpu;
+
+impl ClusterExpressions for TellsCpu {
+    fn score(&self, cluster: &Cluster) -> Result<i64, Fault> {
+        let summary = cluster.status.resource_summary.as_ref();
+        let tells = summary.is_some_and(|summary| summary.allocatable.contains_key("cpu"));
+        if tells { Ok(0) } else { Err(Fault::Filtered) }
+    }
+}
+
+/// What is reckoned with says other numbers than the clusters do.
+#[test]
+fn expressions_are_asked_of_clusters_as_they_are() {
+    let world = World::new(weighted(), &[("a", 20), ("b", 20)], &[("a", 10)]);
+    let step = world.decide_by(&world.binding(|_| {}), 100, Some(&TellsCpu));
+    assert_eq!(step.map(|step| step.moved()), Ok(5));
+}
+
 /// What a step writes is what the scheduler lets stand.
 #[test]
 fn a_step_leaves_nothing_for_the_scheduler_to_do() {

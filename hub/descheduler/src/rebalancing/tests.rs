@@ -10,6 +10,7 @@ use karmada_controllers::informer::Informers;
 use karmada_controllers::port::fake::FakeApi;
 use karmada_controllers::rig::{self, key};
 use karmada_controllers::runner::Clock;
+use karmada_controllers::scheduler::Scheduler;
 use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -139,7 +140,7 @@ async fn report(api: &Arc<FakeApi>, name: &str) {
 
 fn stands(api: &FakeApi, name: &str) -> BTreeMap<String, i64> {
     let binding = api.value(BINDING.0, BINDING.1, "shop", name).unwrap();
-    let clusters = binding["spec"]["clusters"].as_array().unwrap();
+    let clusters = binding["spec"]["clusters"].as_array().cloned().unwrap_or_default();
     let number = |one: &Value| (one["name"].as_str().unwrap().to_owned(), one["replicas"].as_i64().unwrap());
     clusters.iter().map(number).collect()
 }
@@ -264,7 +265,7 @@ async fn what_is_refused_is_told() {
     api.fail(1, true, ApiError::Forbidden { reason: "Forbidden".into(), message: "not there".into() });
     assert!(hub.looks("web").await.is_err());
     api.mend();
-    assert_eq!(hub.controller.ledger.lock().budget.left(hub.controller.started.elapsed()), 5);
+    assert_eq!(hub.controller.ledger.lock().free(hub.controller.started.elapsed()), 5);
     let writes = api.writes();
     assert!(matches!(hub.looks("web").await, Ok(Action::RequeueAfter(_))), "not again before its turn");
     assert_eq!((stands(&api, "web"), api.writes()), (numbers([("a", 10)]), writes));
@@ -289,6 +290,92 @@ async fn over_a_restart_no_more_is_moved_in_an_interval() {
     assert_eq!(stands(&api, "web"), numbers([("a", 6), ("b", 4)]));
     second.round(&["web"]).await;
     assert_eq!(stands(&api, "web"), numbers([("a", 5), ("b", 5)]), "no further than was decided");
+}
+
+/// Members that are slow have no more under way at once than the budget has.
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_holds_its_part_of_the_budget() {
+    let mut objects = [cluster("a", 40, 20), cluster("b", 40, 0)].concat();
+    objects
+        .extend(["w1", "w2"].iter().flat_map(|name| workload(name, &json!([{"name": "a", "replicas": 10}]))));
+    let api = state(objects);
+    let hub = Hub::start(&api, Instant::now(), 5, None).await;
+    hub.look(&["w1", "w2"]).await;
+    tokio::time::advance(Duration::from_secs(120)).await;
+    hub.look(&["w1", "w2"]).await;
+    report_none_in_b(&api, "w1").await;
+    assert_eq!(
+        (stands(&api, "w1"), stands(&api, "w2")),
+        (numbers([("a", 5), ("b", 5)]), numbers([("a", 10)]))
+    );
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_secs(120)).await;
+        hub.look(&["w1", "w2"]).await;
+    }
+    assert_eq!(stands(&api, "w2"), numbers([("a", 10)]), "the first is not there yet");
+    report(&api, "w1").await;
+    tokio::time::advance(Duration::from_secs(120)).await;
+    hub.look(&["w1", "w2"]).await;
+    assert_eq!(stands(&api, "w1"), numbers([("a", 4), ("b", 6)]), "what was left of it goes on");
+    assert_eq!(
+        stands(&api, "w2"),
+        numbers([("a", 6), ("b", 4)]),
+        "and the rest of the budget is there for others"
+    );
+}
+
+/// A workload that the scheduler is yet to place, in `b` alone.
+fn waiting(name: &str, replicas: i64) -> Vec<Value> {
+    let mut objects = workload(name, &json!([]));
+    objects[1]["metadata"]["annotations"] = json!({});
+    objects[1]["spec"]["replicas"] = json!(replicas);
+    objects[1]["spec"]["placement"] = json!({"clusterAffinity": {"clusterNames": ["b"]},
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    objects[1]["status"] = json!({});
+    objects
+}
+
+/// Reports are as old as they are: neither the scheduler nor rebalancing gives away what the other gave a moment ago.
+#[tokio::test(start_paused = true)]
+async fn the_scheduler_and_rebalancing_see_what_the_other_took() {
+    for (scheduler_first, db, web) in [
+        (true, numbers([("b", 20)]), numbers([("a", 10)])),
+        (false, BTreeMap::new(), numbers([("a", 5), ("b", 5)])),
+    ] {
+        let mut objects = lopsided();
+        objects.extend(waiting("db", 20));
+        let api = state(objects);
+        let hub = Hub::start(&api, Instant::now(), 100, None).await;
+        let scheduler = Scheduler::new(hub.shared.clone(), None);
+        hub.look(&["web"]).await;
+        tokio::time::advance(Duration::from_secs(120)).await;
+        for schedules in [scheduler_first, !scheduler_first] {
+            match schedules {
+                true => drop(scheduler.reconcile(&key("shop", "db")).await.unwrap()),
+                false => hub.look(&["web"]).await,
+            }
+        }
+        assert_eq!((stands(&api, "db"), stands(&api, "web")), (db, web), "{scheduler_first}");
+    }
+}
+
+/// Who may write bindings may write a note. It has nothing taken back that the budget would not have moved.
+#[tokio::test(start_paused = true)]
+async fn a_note_that_somebody_wrote_moves_no_more_than_the_budget_has() {
+    for (budget, wanted) in [(4, numbers([("a", 5), ("b", 5)])), (5, numbers([("a", 10)]))] {
+        let clusters = json!([{"name": "a", "replicas": 5}, {"name": "b", "replicas": 5}]);
+        let mut objects = [cluster("a", 20, 5), cluster("b", 20, 5), workload("web", &clusters)].concat();
+        let note = json!({"at": "2026-05-01T11:45:00Z", "changed": {"a": {"before": 10, "after": 5}, "b": {"after": 5}}});
+        let binding = objects.last_mut().unwrap();
+        binding["metadata"]["annotations"]["edge.karmada.io/rebalanced"] = json!(note.to_string());
+        let api = state(objects);
+        report_none_in_b(&api, "web").await;
+        let hub = Hub::start(&api, Instant::now(), budget, None).await;
+        hub.look(&["web"]).await;
+        tokio::time::advance(Duration::from_secs(120)).await;
+        hub.look(&["web"]).await;
+        assert_eq!(stands(&api, "web"), wanted, "{budget}");
+    }
 }
 
 /// As few clusters as possible take these.

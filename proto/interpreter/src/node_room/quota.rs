@@ -3,11 +3,13 @@
 //! In: ResourceQuotas, trimmed; what is asked for and what is assumed. Out: how often it goes into what is left.
 //!
 //! A quota without scopes holds for every pod, one with scopes for the pods that any of them means. Only priority
-//! classes can be told of a pod that does not exist yet; other scopes mean none. Limits and counts of objects are no
-//! bound; `requests.cpu` is `cpu`, and decides where a quota has both.
+//! classes can be told of a pod that does not exist yet; other scopes mean none. `cpu` and `requests.cpu` both bound
+//! what is requested, each with its own remainder, so the smaller counts where a quota has both. Limits are not told
+//! of what is asked for, so `limits.cpu` is no bound, and neither are counts of objects.
 
 use karmada_api::binding::ResourceList;
 use karmada_api::object;
+use karmada_quantity::Quantity;
 use serde_json::Value;
 
 use super::Ask;
@@ -39,15 +41,12 @@ impl Quota {
     pub fn of(quota: &Value) -> Self {
         let list = |path: &str| resource_list(quota.pointer(path)).unwrap_or_default();
         let (hard, used) = (list("/status/hard"), list("/status/used"));
-        let known =
-            || hard.iter().filter_map(|(name, hard)| Some((name.as_str(), hard.minus(*used.get(name)?))));
-        let mut left: ResourceList = ResourceList::new();
-        for (name, amount) in known().filter(|(name, _)| bounding(name)) {
-            left.insert(name.to_owned(), amount);
-        }
-        for (name, amount) in known().filter_map(|(name, left)| Some((name.strip_prefix("requests.")?, left)))
-        {
-            left.insert(name.to_owned(), amount);
+        let mut left = ResourceList::new();
+        for (name, hard) in &hard {
+            let (Some(asked), Some(used)) = (asked_for(name), used.get(name)) else { continue };
+            let more = hard.minus(*used);
+            let least = left.get(asked).map_or(more, |known: &Quantity| more.min(*known));
+            left.insert(asked.to_owned(), least);
         }
         Self { namespace: object::namespace(quota).to_owned(), scopes: scopes(quota), left }
     }
@@ -86,6 +85,11 @@ impl Quota {
         }
         least
     }
+}
+
+/// The resource of requests that a quota bounds under `name`; none where it bounds something else.
+fn asked_for(name: &str) -> Option<&str> {
+    name.strip_prefix("requests.").or_else(|| Some(name).filter(|name| bounding(name)))
 }
 
 impl PriorityScope {

@@ -9,12 +9,13 @@ use crate::dependencies::{DependentObject, References, of_pod_spec};
 use crate::replicas::{QuotaEstimate, pod_requirements};
 use crate::{Answer, Replicas};
 
-/// What a pod of this template asks for. An empty selector asks for nothing.
+/// What a pod of this template asks for, and its priority class: quotas may hold for Pods of some classes only, and whoever
+/// heeds none leaves the class out. An empty selector asks for nothing.
 pub fn requirements(template: &Value) -> Answer<Option<ReplicaRequirements>> {
     let Some(spec) = template.get("spec") else { return Ok(None) };
     // Lists that are none would be read as empty otherwise.
     of_pod_spec(template, Some(spec))?;
-    let mut wanted = pod_requirements(spec, QuotaEstimate::Off)?.unwrap_or_default();
+    let mut wanted = pod_requirements(spec, QuotaEstimate::On)?.unwrap_or_default();
     wanted.node_claim = wanted.node_claim.filter(|claim| *claim != NodeClaim::default());
     Ok(Some(wanted).filter(|wanted| *wanted != ReplicaRequirements::default()))
 }

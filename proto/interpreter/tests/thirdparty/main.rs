@@ -63,6 +63,14 @@ fn components(case: &Value) -> Vec<Component> {
     all
 }
 
+/// Recorded without quotas, where templates tell no priority class: ours leaves it to whoever heeds none to drop it. Two
+/// kinds say one of their own, which was recorded.
+fn drop_class(case: &Value, class: &mut String) {
+    if !["FlinkDeployment", "SparkApplication"].contains(&case["kind"].as_str().unwrap()) {
+        class.clear();
+    }
+}
+
 /// The status that ours makes of it. All else of the object stays as it is.
 fn aggregate(object: &Value, case: &Value) -> Answer<(Value, Value)> {
     let mut got = object.clone();
@@ -103,12 +111,21 @@ fn answer(case: &Value) -> Answer<(Value, Value)> {
             (operations(wanted), operations(enabled.map(|asked| asked.name().to_owned())))
         }
         "replicas" => {
-            let got = ThirdParty.replicas(object)?;
+            let mut got = ThirdParty.replicas(object)?;
+            if let Some(asked) = &mut got.requirements {
+                drop_class(case, &mut asked.priority_class_name);
+            }
             let wanted: Option<ReplicaRequirements> =
                 serde_json::from_value(case["requirements"].clone()).unwrap();
             by_value(&(case["replicas"].as_i64(), wanted), &(Some(i64::from(got.count)), got.requirements))
         }
-        "components" => by_value(&components(case), &ThirdParty.components(object)?),
+        "components" => {
+            let mut got = ThirdParty.components(object)?;
+            for asked in got.iter_mut().filter_map(|part| part.replica_requirements.as_mut()) {
+                drop_class(case, &mut asked.priority_class_name);
+            }
+            by_value(&components(case), &got)
+        }
         "reviseReplica" => {
             let mut object = object.clone();
             ThirdParty.revise_replica(&mut object, case["replica"].as_i64().unwrap())?;

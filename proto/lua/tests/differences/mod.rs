@@ -9,6 +9,8 @@ const NUMBER_FOR_FORMAT: &str = "as Lua itself has it: no number is an error, no
 const SPECIAL_KEYS: &str =
     "recorded bug: keys with special characters failed the call, or their empty maps became lists";
 const MOST: &str = "amounts end at the most there can be, as everywhere in the API";
+const CLASS: &str =
+    "recorded without quotas: the priority class of a template is told, and dropped by who heeds none";
 const ENGINE: &str = "what tells one engine from others is not there";
 const POSITION: &str = "where nobody's line called, no line is told";
 const DATES: &str = "recorded bug: the day of the week, the day of the year and the date came out wrong";
@@ -43,6 +45,7 @@ pub const LUA: Differences = &[
     (279, SPECIAL_KEYS),
     (334, MOST),
     (344, MOST),
+    (349, CLASS),
     (440, ENGINE),
     (455, ENGINE),
     (461, ENGINE),

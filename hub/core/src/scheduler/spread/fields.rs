@@ -58,7 +58,8 @@ impl<'a> Counts<'a> {
     }
 }
 
-fn values_of<'a>(constraint: &SpreadConstraint, cluster: &'a Cluster) -> Vec<&'a str> {
+/// The groups of a field other than `cluster` in which a cluster stands.
+pub fn values_of<'a>(constraint: &SpreadConstraint, cluster: &'a Cluster) -> Vec<&'a str> {
     let one = |text: &'a str| if text.is_empty() { Vec::new() } else { vec![text] };
     match constraint.spread_by_field.as_str() {
         "provider" => one(&cluster.spec.provider),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
+use karmada_core::cluster_expressions::ClusterExpressions;
 use karmada_core::scheduler::Input;
 use karmada_core::scheduler::estimator_answers::Exact;
 use serde_json::{Value, json};
@@ -164,6 +165,16 @@ impl World {
     }
 
     pub fn decide_of(&self, binding: &ResourceBinding, most: i64) -> Result<Step, Stays> {
+        self.decide_by(binding, most, None)
+    }
+
+    /// The same, where the policy has expressions.
+    pub fn decide_by(
+        &self,
+        binding: &ResourceBinding,
+        most: i64,
+        expressions: Option<&dyn ClusterExpressions>,
+    ) -> Result<Step, Stays> {
         let (afresh, clusters) = (afresh(binding, self.now), self.clusters());
         let input = Input {
             binding: &afresh,
@@ -173,7 +184,7 @@ impl World {
             taken: Default::default(),
             exact: self.exact(),
             residency: Default::default(),
-            expressions: None,
+            expressions,
         };
         let agents_are_asked = self.agents.is_some();
         decide(&Facts { binding, afresh: &input, agents_are_asked, now: self.now }, most)

@@ -1,22 +1,25 @@
-//! What the scheduler placed and clusters do not report yet, kept where the hub protects clusters from being overcommitted.
+//! What was placed and clusters do not report yet: one store for all who place, so that nobody gives away what another has given.
 //!
-//! In: what was placed, and changes of bindings. Out: what of each cluster's room is taken. It lives in memory: after a restart of the hub, what
-//! was placed a moment ago is known from the next reports.
+//! In: what the scheduler placed and what rebalancing moved, and changes of bindings. Out: what of each cluster's room is taken. It is kept where
+//! the hub protects clusters from being overcommitted, and where it moves replicas. It lives in memory: after a restart of the hub, what was
+//! placed a moment ago is known from the next reports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use karmada_api::binding::{BindingStatus, ResourceBinding, TargetCluster};
 use karmada_core::scheduler::assumptions::{Assumptions, Taken, healthy};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::port::{Change, Key};
 
 /// What is kept; nothing where nobody asks for it.
-pub(super) struct Reservations {
-    kept: Option<Mutex<Kept>>,
+pub struct Reservations {
+    kept: Mutex<Kept>,
+    are_kept: AtomicBool,
     started: Instant,
 }
 
@@ -35,12 +38,18 @@ struct Report {
 }
 
 impl Reservations {
-    pub(super) fn new(are_kept: bool) -> Self {
-        Reservations { kept: are_kept.then(Mutex::default), started: Instant::now() }
+    /// Nothing is reserved. Where they are not kept, nothing ever is before [`Reservations::keep`].
+    pub fn new(are_kept: bool) -> Self {
+        Reservations { kept: Mutex::default(), are_kept: are_kept.into(), started: Instant::now() }
     }
 
-    pub(super) fn are_kept(&self) -> bool {
-        self.kept.is_some()
+    /// They are kept from now on, for good.
+    pub fn keep(&self) {
+        self.are_kept.store(true, Ordering::Relaxed);
+    }
+
+    fn kept(&self) -> Option<MutexGuard<'_, Kept>> {
+        self.are_kept.load(Ordering::Relaxed).then(|| self.kept.lock())
     }
 
     fn now(&self) -> Duration {
@@ -48,9 +57,9 @@ impl Reservations {
     }
 
     /// What of each cluster's room is taken.
-    pub(super) fn taken(&self) -> Taken {
-        let Some(kept) = &self.kept else { return Taken::new() };
-        let (mut kept, now) = (kept.lock(), self.now());
+    pub fn taken(&self) -> Taken {
+        let Some(mut kept) = self.kept() else { return Taken::new() };
+        let now = self.now();
         if kept.assumptions.collect(now) > 0 {
             let Kept { assumptions, healthy } = &mut *kept;
             healthy.retain(|key, _| assumptions.contains(&key.namespace, &key.name));
@@ -59,9 +68,9 @@ impl Reservations {
     }
 
     /// A binding was placed; `binding` is as it was before.
-    pub(super) fn placed(&self, binding: &ResourceBinding, targets: &[TargetCluster]) {
-        let Some(kept) = &self.kept else { return };
-        let (mut kept, now) = (kept.lock(), self.now());
+    pub fn placed(&self, binding: &ResourceBinding, targets: &[TargetCluster]) {
+        let Some(mut kept) = self.kept() else { return };
+        let now = self.now();
         let unseen = kept.assumptions.unseen(binding, targets, now);
         kept.assumptions.placed(binding, targets, unseen, now);
         let key = Key { namespace: binding.namespace().into(), name: binding.name().into() };
@@ -70,24 +79,22 @@ impl Reservations {
     }
 
     /// Takes note of a change of a binding. One of which nothing is assumed is not read.
-    pub(super) fn hear(&self, change: &Change) {
-        let Some(kept) = &self.kept else { return };
+    pub fn hear(&self, change: &Change) {
         let Change::Applied(object) = change else { return };
         let key = &object.key;
-        if !kept.lock().healthy.contains_key(key) {
+        if !self.kept().is_some_and(|kept| kept.healthy.contains_key(key)) {
             return;
         }
         let Ok(Report { status }) = object.parse() else { return };
-        let (mut kept, now) = (kept.lock(), healthy(&status.aggregated_status));
+        let (mut kept, now) = (self.kept.lock(), healthy(&status.aggregated_status));
         let before = kept.healthy.insert(key.clone(), now.clone()).unwrap_or_default();
         kept.assumptions.reported(&key.namespace, &key.name, &before, &now);
         kept.tidy(key);
     }
 
-    /// A binding is gone, or going.
-    pub(super) fn remove(&self, key: &Key) {
-        let Some(kept) = &self.kept else { return };
-        let mut kept = kept.lock();
+    /// A binding is gone or going, or all that it was given is in the reports, or what it was given was not written.
+    pub fn remove(&self, key: &Key) {
+        let Some(mut kept) = self.kept() else { return };
         kept.assumptions.remove(&key.namespace, &key.name);
         kept.tidy(key);
     }
