@@ -26,9 +26,10 @@ use crate::fetch::{self, kinds};
 use crate::informer::{AnyHandler, Informers, Notice};
 use crate::interpretations::uninterpreted;
 use crate::metrics::Measure;
-use crate::port::{ApiError, Change, DeletionPropagation, Key, Resource, TemplateKey};
+use crate::port::{ApiError, Change, DeletionPropagation, Key, Object, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};
+use crate::scheduler::Scheduler;
 
 /// How long to wait before looking again for override policies that a policy depends on.
 const OVERRIDES_WAIT: Duration = Duration::from_secs(5);
@@ -44,8 +45,10 @@ pub struct Detector {
     makers: Makers,
 }
 
-/// Queues of the controllers that read a binding's template, to be woken where a template changes and its binding does not.
+/// Whom a template concerns beside its binding. Queues are of the controllers that read it, to be woken where it changes and its binding does not.
 pub struct Makers {
+    /// Who says where a new binding goes before it is written; where nobody does, it is decided once the binding is there.
+    pub scheduler: Option<Arc<Scheduler>>,
     /// The queue of who makes Works.
     pub works: Arc<Queue<Key>>,
     /// The queue of who makes statuses.
@@ -222,7 +225,7 @@ impl Detector {
                     Err(error) => return Err(error.into()),
                 }
             }
-            Ok(BindingChange::Create(binding)) => api.create(&resource, fetch::to_value(&binding)?).await,
+            Ok(BindingChange::Create(binding)) => self.create_binding(&resource, &binding).await?,
             Ok(BindingChange::Update(binding)) => api.update(&resource, fetch::to_value(&binding)?).await,
             Err(error @ BindingError::OtherOwner { .. }) => return Err(Error::Other(error.to_string())),
             Err(BindingError::Interpret(error)) => return self.uninterpreted(template, &error),
@@ -242,6 +245,29 @@ impl Detector {
                 Err(error.into())
             }
         }
+    }
+
+    /// Creates a binding, with its clusters where they can be told at once. Where the hub does not take those, a quota maybe, it is created without:
+    /// the scheduler says why.
+    async fn create_binding(
+        &self,
+        resource: &Resource,
+        binding: &ResourceBinding,
+    ) -> Result<Result<Arc<Object>, ApiError>, Error> {
+        let api = &*self.shared.api;
+        if let Some(scheduler) = &self.makers.scheduler
+            && let Ok(Some(placed)) = scheduler.first_placement(binding).await
+        {
+            match api.create(resource, fetch::to_value(&placed)?).await {
+                Ok(written) => {
+                    scheduler.was_created(binding, &placed, written.clone());
+                    return Ok(Ok(written));
+                }
+                Err(ApiError::Forbidden { .. } | ApiError::Invalid(_)) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(api.create(resource, fetch::to_value(binding)?).await)
     }
 
     /// No policy means the template: marks of a claim go, from its binding too; what runs in members stays.

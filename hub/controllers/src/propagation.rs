@@ -96,7 +96,15 @@ pub async fn loops(
     let mut loops = Loops { informers, stop, runs: options.controllers, all: Vec::new() };
     let (works, statuses): (Arc<Queue<Key>>, Arc<Queue<Key>>) = Default::default();
     let templates: Arc<Queue<TemplateKey>> = Arc::default();
-    let makers = Makers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES };
+    let measured = |estimator| Measured::new(estimator, shared.metrics.clone()) as Arc<dyn Estimator>;
+    let estimator = agents.estimator.filter(|_| options.asks_for_room).map(measured);
+    let scheduler = Scheduler::new(shared.clone(), estimator.clone());
+    let makers = Makers {
+        scheduler: Some(scheduler.clone()),
+        works: works.clone(),
+        statuses: statuses.clone(),
+        settle: STATUS_SETTLES,
+    };
     let takeover = match shared.gates.enabled(Gate::PropagationPolicyPreemption) {
         true => Takeover::AsPoliciesSay,
         false => Takeover::Never,
@@ -110,9 +118,6 @@ pub async fn loops(
         shared,
         Followers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES },
     );
-    let measured = |estimator| Measured::new(estimator, shared.metrics.clone()) as Arc<dyn Estimator>;
-    let estimator = agents.estimator.filter(|_| options.asks_for_room).map(measured);
-    let scheduler = Scheduler::new(shared.clone(), estimator.clone());
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
     loops.named(Name::Binding, Binding::new(shared.clone()), works, Binding::wakes(shared));

@@ -29,6 +29,7 @@ use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 
 mod binding_queue;
+mod first_placement;
 
 use self::binding_queue::BindingQueue;
 

@@ -15,7 +15,8 @@ fn policy() -> Value {
 }
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
-    let makers = Makers { works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
+    let makers =
+        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
     let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await
@@ -29,6 +30,37 @@ async fn a_template_is_claimed_and_gets_its_binding_whatever_happens_between() {
     assert_eq!(template["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"], "p");
     let binding = api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
     assert_eq!(binding["metadata"]["ownerReferences"][0]["uid"], "t-web");
+}
+
+/// Its clusters come with it, and the scheduler has only to say so; where they are not taken, it comes without.
+#[tokio::test(start_paused = true)]
+async fn a_new_binding_is_placed_by_the_write_that_creates_it() {
+    for refused in [false, true] {
+        let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+        let rig = Rig::new(clusters.chain([policy(), rig::config_map("web")])).await;
+        if refused {
+            let (reason, message) = ("Forbidden".into(), "the quota is used up".into());
+            rig.api.refuse("create", "ResourceBinding", ApiError::Forbidden { reason, message });
+        }
+        let scheduler = Scheduler::new(rig.shared.clone(), None);
+        let (works, statuses, settle) = Default::default();
+        let makers = Makers { scheduler: Some(scheduler.clone()), works, statuses, settle };
+        let detector =
+            Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
+        let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
+        detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await.unwrap();
+        let binding = || rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        let placed = json!([{"name": "m1"}, {"name": "m2"}]);
+        let expected = if refused { Value::Null } else { placed.clone() };
+        assert_eq!(binding()["spec"]["clusters"], expected);
+        rig.quiet().await;
+        let written = rig.api.writes();
+        scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+        assert_eq!(rig.api.writes() - written, if refused { 2 } else { 1 });
+        assert_eq!(binding()["status"]["conditions"][0]["reason"], "Success");
+        assert_eq!(binding()["spec"]["clusters"], placed);
+        scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +83,8 @@ async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
         "labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.karmada.io"}}});
     let rig = Rig::new([rig::config_map("web"), slice]).await;
     look(&rig).await.unwrap();
-    let makers = Makers { works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
+    let makers =
+        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
     let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("discovery.k8s.io/v1", "EndpointSlice").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "imported-a-web") }).await.unwrap();

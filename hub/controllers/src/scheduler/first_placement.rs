@@ -1,0 +1,50 @@
+//! Where a new binding goes, decided before it is written: who creates it writes both at once, and everybody who waits for its clusters has them a
+//! write and a turn sooner.
+//!
+//! In: a binding that is not stored yet. Out: the same with its clusters, where they can be told without asking or waiting for anybody. What came of
+//! it, the scheduler tells in its own turn, and decides anew whatever was not decided here.
+
+use std::sync::Arc;
+
+use karmada_api::binding::ResourceBinding;
+use karmada_core::scheduler::estimator_answers::{self, Exact};
+use karmada_core::scheduler::{self, Input, Outcome};
+
+use super::{DEFAULT_SCHEDULER, Scheduler};
+use crate::port::{Change, Object};
+use crate::runner::Error;
+
+impl Scheduler {
+    /// The binding as it is to be created; `None` where its placement takes longer: agents are to be asked, or it has a turn in a group.
+    ///
+    /// # Errors
+    /// What decides cannot be read now.
+    pub async fn first_placement(&self, binding: &ResourceBinding) -> Result<Option<ResourceBinding>, Error> {
+        if self.looks_at_groups() && binding.spec.workload_affinity_groups.is_some() {
+            return Ok(None);
+        }
+        let (clusters, expressions) = (self.shared.clusters.all(""), self.shared.expressions(binding).await?);
+        let input = Input {
+            binding,
+            clusters: &clusters,
+            scheduler: DEFAULT_SCHEDULER,
+            neighbours: Default::default(),
+            taken: self.shared.reservations.taken(),
+            exact: Exact::new(),
+            residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
+            expressions: expressions.as_deref(),
+        };
+        if self.estimator.is_some() && !estimator_answers::asked(&input).is_empty() {
+            return Ok(None);
+        }
+        let decision = scheduler::schedule(&input);
+        let is_placed = matches!(decision.outcome, Outcome::Scheduled(_));
+        Ok(scheduler::apply(binding, &decision).filter(|_| is_placed))
+    }
+
+    /// A binding was created as [`Scheduler::first_placement`] has it: it counts at once, not when the watch tells.
+    pub fn was_created(&self, binding: &ResourceBinding, placed: &ResourceBinding, written: Arc<Object>) {
+        self.shared.reservations.placed(binding, &placed.spec.clusters);
+        self.shared.bindings.observe(&Change::Applied(written));
+    }
+}
