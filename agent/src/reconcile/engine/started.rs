@@ -99,7 +99,7 @@ impl Engine {
 
     /// Of what a Work names or lets go of, what Works name now; and the Work's class.
     fn named_of(&self, entry: &Entry) -> (Vec<(ObjectId, String)>, u8) {
-        let manifests = manifests::manifests(&entry.body).unwrap_or_default();
+        let manifests = manifests::parse_manifests(&entry.body).unwrap_or_default();
         let of = manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned());
         (self.targets.naming(of), order::of_manifests(&manifests))
     }

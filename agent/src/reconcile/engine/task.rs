@@ -27,14 +27,14 @@ pub(super) async fn one(
     named: &[(ObjectId, String)],
 ) -> Ending {
     let context = Context { member, interpreter, cluster, written: &entry.written, named, own };
-    match manifests::manifests(&entry.body) {
+    match manifests::parse_manifests(&entry.body) {
         Ok(manifests) if entry.phase == Phase::Desired => {
             let known = match entry {
                 entry if entry.is_applied() => Known::Applied(&entry.written),
                 entry if entry.is_nowhere() => Known::Nowhere,
                 _ => Known::Older,
             };
-            let results = apply::work(context, key, &manifests, known).await;
+            let results = apply::apply_work(context, key, &manifests, known).await;
             // What takes its place stands before it goes.
             let former = if results.iter().all(Result::is_ok) && !entry.former.is_empty() {
                 let uids = results.iter().flatten().map(|object| object::uid(object).to_owned());

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, POLICY_API, Rig, bears_trouble, key};
+use crate::testing::{self, BINDING_API, POLICY_API, Rig, bears_trouble, key};
 
 fn policy() -> Value {
     json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
@@ -15,7 +15,7 @@ fn policy() -> Value {
 }
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
-    let makers = Makers { works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
+    let makers = Makers { works: Arc::default(), statuses: Arc::default(), debounce: Duration::ZERO };
     let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await
@@ -23,7 +23,7 @@ async fn look(rig: &Rig) -> Result<Action, Error> {
 
 #[tokio::test(start_paused = true)]
 async fn a_template_is_claimed_and_gets_its_binding_whatever_happens_between() {
-    let (api, writes) = bears_trouble(&[policy(), rig::config_map("web")], look).await;
+    let (api, writes) = bears_trouble(&[policy(), testing::config_map("web")], look).await;
     assert_eq!(writes, 2, "the claim, and the binding");
     let template = api.value("v1", "ConfigMap", "default", "web").unwrap();
     assert_eq!(template["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"], "p");
@@ -33,9 +33,9 @@ async fn a_template_is_claimed_and_gets_its_binding_whatever_happens_between() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_policy_means_any_more_loses_its_marks_whatever_happens_between() {
-    let mut template = rig::config_map("web");
+    let mut template = testing::config_map("web");
     template["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "gone"});
-    let mut binding = rig::binding("web", &json!({}), &["m1"]);
+    let mut binding = testing::binding("web", &json!({}), &["m1"]);
     binding["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = json!("gone");
     let (api, writes) = bears_trouble(&[template, binding], look).await;
     assert_eq!(writes, 2);
@@ -49,9 +49,9 @@ async fn what_no_policy_means_any_more_loses_its_marks_whatever_happens_between(
 async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "imported-a-web", "namespace": "default",
         "labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.karmada.io"}}});
-    let rig = Rig::new([rig::config_map("web"), slice]).await;
+    let rig = Rig::new([testing::config_map("web"), slice]).await;
     look(&rig).await.unwrap();
-    let makers = Makers { works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
+    let makers = Makers { works: Arc::default(), statuses: Arc::default(), debounce: Duration::ZERO };
     let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("discovery.k8s.io/v1", "EndpointSlice").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "imported-a-web") }).await.unwrap();
@@ -77,7 +77,7 @@ async fn is_bound(rig: &Rig) -> bool {
 async fn statement_13_a_policy_waits_for_the_overrides_that_it_names() {
     let mut waiting = policy();
     waiting["spec"]["dependentOverrides"] = json!(["first", "second"]);
-    let rig = Rig::new([waiting, rig::config_map("web")]).await;
+    let rig = Rig::new([waiting, testing::config_map("web")]).await;
     for name in ["first", "second"] {
         assert!(!is_bound(&rig).await, "before {name}");
         rig.api.seed(json!({"apiVersion": POLICY_API, "kind": "OverridePolicy", "metadata": {"name": name, "namespace": "default"}, "spec": {}}));
@@ -90,7 +90,7 @@ async fn statement_14_a_priority_class_that_does_not_exist_makes_no_binding() {
     let mut urgent = policy();
     urgent["spec"]["schedulePriority"] =
         json!({"priorityClassSource": "KubePriorityClass", "priorityClassName": "urgent"});
-    let rig = Rig::new([urgent, rig::config_map("web")]).await;
+    let rig = Rig::new([urgent, testing::config_map("web")]).await;
     assert!(!is_bound(&rig).await);
     rig.api.seed(json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 7}));
     assert!(is_bound(&rig).await);
@@ -108,7 +108,7 @@ fn customization(replicas: i64) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_customization_takes_effect_as_it_comes_changes_and_goes() {
     const KIND: (&str, &str) = ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization");
-    let rig = Rig::new([policy(), rig::config_map("web"), customization(7)]).await;
+    let rig = Rig::new([policy(), testing::config_map("web"), customization(7)]).await;
     let version = rig.shared.customized.version();
     let woken: Arc<std::sync::atomic::AtomicUsize> = Arc::default();
     let (heard, bindings) = (woken.clone(), rig.shared.bindings.clone());
@@ -150,7 +150,7 @@ fn aged(mut template: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn statement_17_a_lazy_policy_waits_for_a_persons_change_whatever_happens_between() {
-    let objects = [lazy(policy()), aged(rig::config_map("web"))];
+    let objects = [lazy(policy()), aged(testing::config_map("web"))];
     let (api, writes) = bears_trouble(&objects, look).await;
     assert_eq!(writes, 1, "the claim, and what was seen");
     assert!(api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").is_none());
@@ -181,9 +181,9 @@ async fn statement_20_a_policy_that_takes_over_gets_template_and_binding_whateve
         "labels": {"propagationpolicy.karmada.io/permanent-id": "q"}});
     stronger["spec"] = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}],
         "placement": {}, "priority": 1, "preemption": "Always"});
-    let mut template = rig::config_map("web");
+    let mut template = testing::config_map("web");
     template["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "p"});
-    let mut binding = rig::binding("web", &json!({}), &["m1"]);
+    let mut binding = testing::binding("web", &json!({}), &["m1"]);
     binding["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": "t-web", "controller": true}]);
     let (api, writes) = bears_trouble(&[policy(), stronger, template, binding], look).await;
