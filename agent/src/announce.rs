@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::agent_state::LinkView;
-use crate::clock_and_random::Sources;
+use crate::clock_and_random::ClockAndRandom;
 use crate::identity::{IdentityStore, secret_id};
 use crate::member::MemberError;
 
@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Keeps the annotation as the link and the ledger stand. Ends with a sender of either.
 pub async fn run(
     identity_store: IdentityStore,
-    sources: Sources,
+    sources: ClockAndRandom,
     mut link: watch::Receiver<LinkView>,
     mut trouble: watch::Receiver<Option<String>>,
 ) {
@@ -51,13 +51,13 @@ pub async fn run(
 }
 
 /// The last word of a process that ends.
-pub async fn farewell(identity_store: &IdentityStore, sources: &Sources, view: &LinkView) {
+pub async fn farewell(identity_store: &IdentityStore, sources: &ClockAndRandom, view: &LinkView) {
     let _ = tokio::time::timeout(FAREWELL, say(identity_store, sources, view, None)).await;
 }
 
 async fn say(
     identity_store: &IdentityStore,
-    sources: &Sources,
+    sources: &ClockAndRandom,
     view: &LinkView,
     trouble: Option<&str>,
 ) -> Result<(), MemberError> {
@@ -129,18 +129,25 @@ mod tests {
         let member: Arc<dyn Member> = Arc::new(MemoryMember::new("m", 1, Duration::ZERO));
         let identity_store =
             IdentityStore::Secret { member: member.clone(), namespace: "default".into(), name: "id".into() };
-        say(&identity_store, &Sources::system(), &LinkView::Starting, None).await.unwrap();
+        say(&identity_store, &ClockAndRandom::system(), &LinkView::Starting, None).await.unwrap();
         assert!(member.get(&secret_id("default", "id")).await.unwrap().is_none(), "it makes no Secret");
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "id", "namespace": "default"},
             "data": {"identity.json": "e30="}});
         member.create(&secret).await.unwrap();
-        say(&identity_store, &Sources::system(), &LinkView::Connected { epoch: 1 }, Some("the disk is full"))
-            .await
-            .unwrap();
+        say(
+            &identity_store,
+            &ClockAndRandom::system(),
+            &LinkView::Connected { epoch: 1 },
+            Some("the disk is full"),
+        )
+        .await
+        .unwrap();
         let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
         assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("Connected"));
         assert!(secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("the disk is full"));
-        say(&identity_store, &Sources::system(), &LinkView::Connected { epoch: 1 }, None).await.unwrap();
+        say(&identity_store, &ClockAndRandom::system(), &LinkView::Connected { epoch: 1 }, None)
+            .await
+            .unwrap();
         let secret = member.get(&secret_id("default", "id")).await.unwrap().unwrap();
         assert!(!secret["metadata"]["annotations"][STATE].as_str().unwrap().contains("ledger"), "it is over");
         assert_eq!(secret["data"]["identity.json"], "e30=");

@@ -8,18 +8,18 @@ use jiff::Timestamp;
 
 /// A wall clock and a random source.
 #[derive(Clone)]
-pub struct Sources {
+pub struct ClockAndRandom {
     wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     random: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
-impl std::fmt::Debug for Sources {
+impl std::fmt::Debug for ClockAndRandom {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sources").finish_non_exhaustive()
+        f.debug_struct("ClockAndRandom").finish_non_exhaustive()
     }
 }
 
-impl Sources {
+impl ClockAndRandom {
     /// Of this clock and these draws.
     pub fn new(
         wall: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -60,7 +60,7 @@ mod tests {
     fn time_and_names_are_the_owners() {
         let draws = AtomicU64::new(1);
         let at = Timestamp::from_second(7).unwrap();
-        let sources = Sources::new(move || at, move || draws.fetch_add(1, Ordering::Relaxed));
+        let sources = ClockAndRandom::new(move || at, move || draws.fetch_add(1, Ordering::Relaxed));
         assert_eq!((sources.now(), sources.random()), (at, 1));
         assert_eq!(sources.process_name(), "00000000000000020000000000000003");
     }

@@ -29,7 +29,7 @@ mod bounds;
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(10);
 /// After the first news of nodes or pods, more is waited for this long.
-const SETTLE: Duration = Duration::from_millis(500);
+const DEBOUNCE: Duration = Duration::from_millis(500);
 /// Readiness flips only after this long of the other answer.
 const FLIP: Duration = Duration::from_secs(30);
 
@@ -232,12 +232,12 @@ pub async fn run(shared: Arc<AgentState>, member: Arc<dyn Member>, stop: Cancell
             () = stop.cancelled() => return,
             event = nodes.next() => {
                 if take(&mut view.nodes, event, NodeOffer::of, &mut nodes, || watch(&member, "Node", "")) {
-                    next_report = next_report.min(Instant::now() + SETTLE);
+                    next_report = next_report.min(Instant::now() + DEBOUNCE);
                 }
             }
             event = pods.next() => {
                 if take(&mut view.pods, event, PodUse::of, &mut pods, || watch(&member, "Pod", "")) {
-                    next_report = next_report.min(Instant::now() + SETTLE);
+                    next_report = next_report.min(Instant::now() + DEBOUNCE);
                 }
             }
             Ok(()) = models.changed() => next_report = Instant::now(),

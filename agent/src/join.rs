@@ -12,14 +12,14 @@ use tokio::sync::watch;
 
 use crate::agent_state::LinkView;
 use crate::cause::Cause;
-use crate::clock_and_random::Sources;
+use crate::clock_and_random::ClockAndRandom;
 use crate::identity::Identity;
 use crate::link::dial::{Connector, DialError, dial};
 use crate::retry;
 
-/// Between two times of asking for a person's decision, whatever the hub says.
+/// The shortest pause between two times of asking for a person's decision, whatever the hub says.
 const SOONEST: Duration = Duration::from_secs(1);
-/// The same.
+/// The longest such pause.
 const LATEST: Duration = Duration::from_secs(300);
 
 /// What a join asks for.
@@ -44,7 +44,7 @@ pub struct Ask {
     /// How long to try while the hub is not reached.
     pub patience: Duration,
     /// The wall clock, which the hub holds against its own.
-    pub sources: Sources,
+    pub sources: ClockAndRandom,
 }
 
 /// Why a join failed.

@@ -35,7 +35,7 @@ const BUCKETS: usize = 7;
 const CHUNK: usize = 1_000_000;
 /// What changes within this time goes into one copy: a burst is one write to the member, and what was applied is
 /// in it too.
-const SETTLE: Duration = Duration::from_secs(2);
+const DEBOUNCE: Duration = Duration::from_secs(2);
 /// Before it is tried again, where the member did not take it.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Bytes a second that are written in the long run, however much changes.
@@ -115,7 +115,7 @@ pub struct LedgerBackup {
 
 /// How long to wait after a copy of so many bytes: what is written in the long run stays below [`RATE`].
 fn pause_after(bytes: usize) -> Duration {
-    SETTLE.max(Duration::from_secs((bytes / RATE) as u64))
+    DEBOUNCE.max(Duration::from_secs((bytes / RATE) as u64))
 }
 
 /// Where a copy becomes a ledger: a process that ends meanwhile leaves no ledger, and the next one begins again.
@@ -170,7 +170,7 @@ impl LedgerBackup {
     /// Keeps the copy up to date until `stop`, and writes what is left then.
     pub async fn run(&self, ledger: &Ledger, stop: CancellationToken) {
         let mut desired = ledger.desired();
-        let (mut index, mut pause) = (None, SETTLE);
+        let (mut index, mut pause) = (None, DEBOUNCE);
         // The process before may have ended within the pause.
         if ledger.keys().is_ok_and(|keys| !keys.is_empty()) {
             desired.mark_changed();
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_bounded() {
-        assert_eq!(pause_after(100), SETTLE);
+        assert_eq!(pause_after(100), DEBOUNCE);
         let pause = pause_after(CHUNK * BUCKETS);
         assert!(CHUNK * BUCKETS / pause.as_secs() as usize <= RATE + 1024, "{pause:?}");
     }
@@ -513,7 +513,7 @@ mod tests {
         };
         tokio::task::yield_now().await;
         ledger.commit(&[put("a", "one")]).unwrap();
-        tokio::time::sleep(SETTLE + Duration::from_secs(1)).await;
+        tokio::time::sleep(DEBOUNCE + Duration::from_secs(1)).await;
         assert_eq!(restored(&rig.backup).await.unwrap().0, ["a"]);
         ledger.commit(&[put("b", "two")]).unwrap();
         stop.cancel();

@@ -55,7 +55,7 @@ use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::ledger_backup::LedgerBackup;
 use crate::link::dial::{Connector, Transports};
-use crate::member::proven::ProvenMember;
+use crate::member::verified_member::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::agent_objects::Own;
 use crate::reconcile::body::ClusterNames;
@@ -63,7 +63,7 @@ use crate::tunnel::Tunnels;
 use crate::tunnel::allowed::Allowed;
 
 pub use crate::agent_state::LinkView;
-pub use crate::clock_and_random::Sources;
+pub use crate::clock_and_random::ClockAndRandom;
 
 /// What a person sets.
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ pub struct Parts {
     /// Told where the link stands; its receivers see the first welcome.
     pub link: watch::Sender<LinkView>,
     /// Time and randomness.
-    pub sources: Sources,
+    pub sources: ClockAndRandom,
 }
 
 impl Parts {

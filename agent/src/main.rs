@@ -15,7 +15,9 @@ use karmada_agent::identity::IdentityStore;
 use karmada_agent::link::dial::Tcp;
 use karmada_agent::member::Member;
 use karmada_agent::member::kube::{KubeMember, kubeconfig_cluster};
-use karmada_agent::{AgentError, Config, LinkView, Parts, Sources, command_line, join, run, state_dir};
+use karmada_agent::{
+    AgentError, ClockAndRandom, Config, LinkView, Parts, command_line, join, run, state_dir,
+};
 use karmada_interpreter::Chain;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -95,7 +97,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         ..Config::default()
     };
     let (link, _) = tokio::sync::watch::channel(LinkView::default());
-    let sources = Sources::system();
+    let sources = ClockAndRandom::system();
     let parts = Parts {
         member,
         interpreter: Arc::new(Chain::default()),

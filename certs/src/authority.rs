@@ -248,7 +248,7 @@ fn host_of(url: &str) -> &str {
     }
 }
 
-/// Of a CA by its key.
+/// What a CA's certificate says; `pin`: of its key, which its name is made from.
 fn authority_params(pin: &Pin) -> Result<CertificateParams, CertError> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

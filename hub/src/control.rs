@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use karmada_apiserver::aggregation::Aggregator;
+use karmada_controllers::agent_ports::estimator::Estimator;
+use karmada_controllers::agent_ports::measured_questions::Measured;
 use karmada_controllers::controller_context::ControllerContext;
-use karmada_controllers::estimator::Estimator;
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
-use karmada_controllers::measured_questions::Measured;
 use karmada_controllers::port::Api;
 use karmada_controllers::propagation::{self, LoopOptions};
 use karmada_controllers::queue::Queue;
@@ -20,7 +20,7 @@ use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_descheduler::descheduler::{Descheduler, Descheduling};
 use karmada_descheduler::rebalancing::{Rebalancing, RebalancingOptions};
-use karmada_gateway::{SharedFleet, Sources};
+use karmada_gateway::{ClockAndRandom, SharedFleet};
 use karmada_kube_controller_manager::KubeControllerManager;
 use karmada_placement_expressions::PlacementExpressions;
 use karmada_registry::{Clock, Registry};
@@ -108,7 +108,7 @@ impl ControlLoops {
         shared.evaluate_by(Arc::new(PlacementExpressions::default()));
         let woken = FleetQueues::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
-        let sources = Sources::new(move || wall(), randomness::number);
+        let sources = ClockAndRandom::new(move || wall(), randomness::number);
         let fleet =
             SharedFleet::new(sources, Grace::default().silence, move |cluster, who| wakes.wake(cluster, who));
         Ok(ControlLoops {
@@ -150,7 +150,9 @@ impl ControlLoops {
         }
         self.kube_controller_manager(data, own_names, others, ca_pem);
         // Whoever is bound to `view` in the first moment may look at once.
-        let gathered = karmada_kube_controller_manager::aggregation::settled(&*self.shared.api);
+        let gathered = karmada_kube_controller_manager::clusterrole_aggregation::wait_until_aggregated(
+            &*self.shared.api,
+        );
         if tokio::time::timeout(GATHERED, gathered).await.is_err() {
             tracing::warn!("aggregated roles are still being put together");
         }

@@ -142,7 +142,7 @@ async fn start_agent(
         connector: Arc::new(Tcp),
         identity_store: IdentityStore::Directory(state),
         link,
-        sources: karmada_agent::Sources::system(),
+        sources: karmada_agent::ClockAndRandom::system(),
     };
     let (name, stop) = (name.clone(), stop.clone());
     tasks.spawn(async move {

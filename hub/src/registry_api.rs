@@ -8,7 +8,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
-use karmada_controllers::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource, Source};
+use karmada_controllers::port::{
+    Api, ApiError, Change, DeletionPropagation, JsonSource, Key, Object, Resource,
+};
 use karmada_controllers::workqueues::Workqueues;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
@@ -78,35 +80,35 @@ fn key_of(definition: &ResourceDefinition, object: &Value) -> ObjectKey {
 }
 
 fn written_object(written: &Written) -> Arc<Object> {
-    Arc::new(object(&written.object))
+    Arc::new(to_object(&written.object))
 }
 
 /// An object where it lies in the watch cache.
 #[derive(Debug)]
 pub(crate) struct Cached(pub(crate) Arc<Stored>);
 
-impl Source for Cached {
+impl JsonSource for Cached {
     fn json(&self) -> Bytes {
         self.0.json()
     }
 }
 
 /// The port's view of a cached object.
-pub(crate) fn object(stored: &Arc<Stored>) -> Object {
+pub(crate) fn to_object(stored: &Arc<Stored>) -> Object {
     Object {
         key: Key { namespace: stored.key.namespace.clone(), name: stored.key.name.clone() },
         uid: Arc::from(stored.uid()),
         revision: stored.revision,
         generation: stored.generation,
         deleting: stored.deleting,
-        marks: stored.marks,
+        metadata_digest: stored.metadata_digest,
         labels: stored.labels(),
-        source: Arc::new(Cached(stored.clone())),
+        json_source: Arc::new(Cached(stored.clone())),
     }
 }
 
 fn change(event: &CacheEvent) -> Change {
-    let object = Arc::new(object(&event.object));
+    let object = Arc::new(to_object(&event.object));
     if event.removed { Change::Deleted(object) } else { Change::Applied(object) }
 }
 
@@ -160,7 +162,7 @@ impl Api for RegistryApi {
         let definition = self.definition(resource)?;
         self.registry
             .get(&definition, namespace, name)
-            .map(|stored| Arc::new(object(&stored)))
+            .map(|stored| Arc::new(to_object(&stored)))
             .map_err(refused)
     }
 
@@ -168,7 +170,12 @@ impl Api for RegistryApi {
         let definition = self.definition(resource)?;
         self.registry.all_readable(&definition, namespace).map_err(refused)?;
         let resource_cache = self.registry.cache().of_resource(&definition.storage);
-        Ok(resource_cache.snapshot(namespace).items.iter().map(|stored| Arc::new(object(stored))).collect())
+        Ok(resource_cache
+            .snapshot(namespace)
+            .items
+            .iter()
+            .map(|stored| Arc::new(to_object(stored)))
+            .collect())
     }
 
     async fn watch(
@@ -181,8 +188,9 @@ impl Api for RegistryApi {
         let snapshot = resource_cache.snapshot(namespace);
         let namespace = namespace.to_owned();
         let place = snapshot.revision;
-        let first =
-            stream::iter(snapshot.items.into_iter().map(|stored| Change::Applied(Arc::new(object(&stored)))));
+        let first = stream::iter(
+            snapshot.items.into_iter().map(|stored| Change::Applied(Arc::new(to_object(&stored)))),
+        );
         let then = stream::unfold((resource_cache, place), move |(resource_cache, place)| {
             let namespace = namespace.clone();
             async move {

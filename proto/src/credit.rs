@@ -96,7 +96,7 @@ impl CreditWindow {
     }
 
     /// One frame of `bytes` was dealt with.
-    pub fn settle(&mut self, bytes: u64) {
+    pub fn return_credit(&mut self, bytes: u64) {
         self.owed.messages = self.owed.messages.saturating_add(1);
         self.owed.bytes = self.owed.bytes.saturating_add(bytes);
     }
@@ -132,7 +132,7 @@ mod tests {
                 receiver.receive(frame).unwrap();
                 outstanding += frame;
                 assert!(outstanding <= bytes);
-                receiver.settle(frame);
+                receiver.return_credit(frame);
                 if let Some(grant) = receiver.grant() {
                     outstanding -= grant.bytes;
                     sender.add(&grant);
@@ -159,7 +159,7 @@ mod tests {
                 if on_the_way.len() > lag || sender.room() == 0 {
                     let Some(bytes) = on_the_way.pop_front() else { continue };
                     receiver.receive(bytes).unwrap();
-                    receiver.settle(bytes);
+                    receiver.return_credit(bytes);
                     if let Some(grant) = receiver.grant() {
                         sender.add(&grant);
                     }

@@ -126,7 +126,7 @@ impl Buckets {
 
 /// What a Work says beside its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WorkMarks<'a> {
+pub struct WorkHeader<'a> {
     /// The Work's uid.
     pub uid: &'a str,
     /// The member must be left as it is.
@@ -140,8 +140,8 @@ pub struct WorkMarks<'a> {
 }
 
 /// A Work that is to be enforced: `hash` is its body's.
-pub fn desired(marks: WorkMarks<'_>, hash: &[u8]) -> Content {
-    let WorkMarks { uid, suspended, preserve, generation, retry } = marks;
+pub fn work_row(header: WorkHeader<'_>, hash: &[u8]) -> Content {
+    let WorkHeader { uid, suspended, preserve, generation, retry } = header;
     let flags = [u8::from(suspended), u8::from(preserve)];
     content(b"desired", &[uid.as_bytes(), hash, &flags, &generation.to_be_bytes(), retry.as_bytes()])
 }
@@ -166,8 +166,8 @@ pub struct Fares<'a> {
     pub statuses: Option<Content>,
 }
 
-/// The same as a row.
-pub fn status(fares: Fares<'_>) -> Content {
+/// The row of the table of statuses for a Work that fares so.
+pub fn status_row(fares: Fares<'_>) -> Content {
     let Fares { uid, hash, generation, applied, statuses } = fares;
     let statuses = statuses.unwrap_or_default();
     let Some((ok, reason, message)) = applied else {
@@ -185,7 +185,7 @@ pub fn status(fares: Fares<'_>) -> Content {
 }
 
 /// What an agent tells of its cluster: of `Cluster.status` those fields and conditions, without the times, which are the hub's.
-pub fn cluster(status: &Value) -> Content {
+pub fn cluster_digest(status: &Value) -> Content {
     let mut told = serde_json::Map::new();
     for field in ["kubernetesVersion", "apiEnablements", "nodeSummary", "resourceSummary"] {
         if let Some(value) = status.get(field) {
@@ -303,15 +303,15 @@ mod tests {
 
     #[test]
     fn each_part_of_a_row_counts() {
-        let marks = WorkMarks { uid: "u", suspended: false, preserve: false, generation: 1, retry: "" };
+        let header = WorkHeader { uid: "u", suspended: false, preserve: false, generation: 1, retry: "" };
         let all = [
-            desired(marks, b"h"),
-            desired(marks, b"i"),
-            desired(WorkMarks { uid: "v", ..marks }, b"h"),
-            desired(WorkMarks { suspended: true, ..marks }, b"h"),
-            desired(WorkMarks { preserve: true, ..marks }, b"h"),
-            desired(WorkMarks { generation: 2, ..marks }, b"h"),
-            desired(WorkMarks { retry: "r", ..marks }, b"h"),
+            work_row(header, b"h"),
+            work_row(header, b"i"),
+            work_row(WorkHeader { uid: "v", ..header }, b"h"),
+            work_row(WorkHeader { suspended: true, ..header }, b"h"),
+            work_row(WorkHeader { preserve: true, ..header }, b"h"),
+            work_row(WorkHeader { generation: 2, ..header }, b"h"),
+            work_row(WorkHeader { retry: "r", ..header }, b"h"),
             deleting("u", false, ""),
             deleting("u", true, ""),
             deleting("u", false, "r"),
@@ -320,16 +320,16 @@ mod tests {
         let fares =
             Fares { uid: "u", hash: b"h", generation: 1, applied: Some((true, "r", "m")), statuses: None };
         let fare = [
-            status(fares),
-            status(Fares { uid: "v", ..fares }),
-            status(Fares { hash: b"i", ..fares }),
-            status(Fares { generation: 2, ..fares }),
-            status(Fares { applied: Some((false, "r", "m")), ..fares }),
-            status(Fares { applied: Some((true, "s", "m")), ..fares }),
-            status(Fares { applied: Some((true, "r", "n")), ..fares }),
-            status(Fares { applied: None, ..fares }),
-            status(Fares { statuses: Some([1; 16]), ..fares }),
-            status(Fares { applied: None, statuses: Some([1; 16]), ..fares }),
+            status_row(fares),
+            status_row(Fares { uid: "v", ..fares }),
+            status_row(Fares { hash: b"i", ..fares }),
+            status_row(Fares { generation: 2, ..fares }),
+            status_row(Fares { applied: Some((false, "r", "m")), ..fares }),
+            status_row(Fares { applied: Some((true, "s", "m")), ..fares }),
+            status_row(Fares { applied: Some((true, "r", "n")), ..fares }),
+            status_row(Fares { applied: None, ..fares }),
+            status_row(Fares { statuses: Some([1; 16]), ..fares }),
+            status_row(Fares { applied: None, statuses: Some([1; 16]), ..fares }),
         ];
         let distinct: std::collections::BTreeSet<Content> = all.iter().chain(&fare).copied().collect();
         assert_eq!(distinct.len(), all.len() + fare.len());

@@ -3,7 +3,7 @@
 //! Comes in: `protos/fleet/v1/fleet.proto`, compiled by `build.rs`. Goes out: the generated types ([`v1`]), the
 //! codec, body encoding and chunking ([`body`]) with the dictionary that both ends have, a body told by what differs from another ([`delta`]),
 //! digests of what both ends hold ([`digest`]), frame constructors ([`frame`]), liveness arithmetic shared by both ends ([`cadence`]), the bounds
-//! of a join ([`join`]), and how a peer's text is printed ([`quote`]). No runtime and no IO; the only clock is the caller's.
+//! of a join ([`join`]), how often somebody may do something ([`token_bucket`]), and how a peer's text is printed ([`quote`]). No runtime and no IO; the only clock is the caller's.
 
 pub mod body;
 pub mod cadence;
@@ -16,6 +16,7 @@ pub mod frame;
 pub mod join;
 pub mod last_read;
 pub mod quote;
+pub mod token_bucket;
 
 pub use codec::SmallCodec;
 pub use quote::{one_line, one_line_of, quoted};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::wait::{PATIENCE, eventually, so, try_eventually};
+use crate::wait::{self, eventually, so, try_eventually};
 
 /// No command takes longer, unless it hangs.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -95,7 +95,7 @@ impl Kubectl {
     #[track_caller]
     pub fn await_established(&self, definition: &str) {
         let wait = ["wait", "--for=condition=established", "--timeout=30s", &format!("crd/{definition}")];
-        eventually("the definition to be established", PATIENCE, || {
+        eventually("the definition to be established", wait::TIMEOUT, || {
             let answer = self.run(&wait);
             so(answer.status.success(), || answer.to_string())
         });

@@ -283,7 +283,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::wait::{PATIENCE, eventually, so};
+    use crate::wait::{TIMEOUT, eventually, so};
 
     /// Answers every byte with itself.
     fn echo() -> SocketAddr {
@@ -310,7 +310,7 @@ mod tests {
         let mut stream = TcpStream::connect(link.address()).unwrap();
         assert_eq!(round_trip(&mut stream, "one").unwrap(), "one");
         // What is passed on is counted afterwards.
-        eventually("the bytes to be counted", PATIENCE, || {
+        eventually("the bytes to be counted", TIMEOUT, || {
             let counted = (link.bytes(), link.connections());
             so(counted == ((3, 3), 1), || format!("{counted:?}"))
         });
@@ -320,7 +320,7 @@ mod tests {
         assert!(round_trip(&mut refused, "three").is_err());
         link.heal();
         assert!(round_trip(&mut stream, "four").is_err(), "a cut connection stays cut");
-        eventually("a new connection", PATIENCE, || {
+        eventually("a new connection", TIMEOUT, || {
             let mut stream = TcpStream::connect(link.address()).map_err(|error| error.to_string())?;
             round_trip(&mut stream, "five").map(drop).map_err(|error| error.to_string())
         });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Long enough for anything that happens at all, on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Looks until `look` answers `Ok`, and returns that.
 ///

@@ -10,7 +10,7 @@ use tests::folder::Folder;
 use tests::kube::{member_version, programs_or_skip};
 use tests::kubelet::Kubelet;
 use tests::member::{Member, MemberOptions};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1
@@ -42,12 +42,12 @@ fn a_member_runs_workloads_and_survives_restarts() {
     assert!(!kubectl.run(&["get", "deploy", "--request-timeout=5s"]).status.success());
     member.start_apiserver();
     kubectl.ok(&["scale", "deployment/nginx", "--replicas=5"]);
-    kubectl.wait_for_field(&["deploy", "nginx"], "{.status.readyReplicas}", "5", PATIENCE);
+    kubectl.wait_for_field(&["deploy", "nginx"], "{.status.readyReplicas}", "5", TIMEOUT);
 
     member.stop();
     member.start_again();
     kubectl.ok(&["delete", "deployment", "nginx"]);
-    eventually("the Pods to go", PATIENCE, || {
+    eventually("the Pods to go", TIMEOUT, || {
         let pods = member.running_pods("default").map_err(|error| format!("{error:#}"))?;
         so(pods.is_empty(), || format!("{pods:?}"))
     });
@@ -127,7 +127,7 @@ fn a_pod_of_the_agent_becomes_a_process() {
     let first = only_pod(&kubelet, "");
     let log = kubelet.folder().join(format!("{first}.log"));
     let said = |line: &str| {
-        eventually(&format!("{line:?}"), PATIENCE, || {
+        eventually(&format!("{line:?}"), TIMEOUT, || {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
             so(text.lines().any(|said| said == line), || text)
         });
@@ -141,10 +141,10 @@ fn a_pod_of_the_agent_becomes_a_process() {
     // Killed: started again in the same Pod.
     let before = kubelet.process_ids();
     kubelet.kill_processes();
-    eventually("a restart", PATIENCE, || so(kubelet.restarts(&first) == 1, || kubelet.tails()));
+    eventually("a restart", TIMEOUT, || so(kubelet.restarts(&first) == 1, || kubelet.tails()));
     assert_ne!(kubelet.process_ids(), before);
 
-    eventually("the restarted process's first line", PATIENCE, || {
+    eventually("the restarted process's first line", TIMEOUT, || {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         so(text.matches("args ").count() == 2, || text)
     });
@@ -161,7 +161,7 @@ fn a_pod_of_the_agent_becomes_a_process() {
 
 /// The one Pod that runs, which is not `other`.
 fn only_pod(kubelet: &Kubelet, other: &str) -> String {
-    eventually("the Pod's process", PATIENCE, || match &kubelet.pods()[..] {
+    eventually("the Pod's process", TIMEOUT, || match &kubelet.pods()[..] {
         [pod] if pod != other => Ok(pod.clone()),
         pods => Err(format!("{pods:?}")),
     })

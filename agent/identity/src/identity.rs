@@ -26,7 +26,7 @@ use karmada_member::{Gvk, Member, MemberError, ObjectId, retry};
 /// File, or key of the Secret, of the key that joins are asked with until one is granted.
 const JOINING_KEY: &str = "joining.key";
 /// How long it is tried to put that key into a Secret that others write at the same time.
-const JOINING_KEY_PATIENCE: Duration = Duration::from_secs(2);
+const JOINING_KEY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An identity that a hub gave.
 #[derive(Clone, Serialize, Deserialize)]
@@ -270,7 +270,7 @@ impl IdentityStore {
                 // Somebody else wrote the Secret between the look and the write: what a person set, or the agent's own annotations.
                 let is_conflict = |error: &MemberError| matches!(error, MemberError::Conflict(_));
                 let look = || joining_key_in_secret(&**member, namespace, name);
-                let key = retry::until(JOINING_KEY_PATIENCE, is_conflict, look).await;
+                let key = retry::until(JOINING_KEY_TIMEOUT, is_conflict, look).await;
                 key.map_err(|error| IdentityStoreError::Secret(format!("{namespace}/{name}"), error))
             }
         }
@@ -455,7 +455,7 @@ mod tests {
         let conflict = || Some(MemberError::Conflict("it has been modified".into()));
         busy.fail("karmada-agent", conflict());
         let written = async {
-            tokio::time::sleep(JOINING_KEY_PATIENCE / 8).await;
+            tokio::time::sleep(JOINING_KEY_TIMEOUT / 8).await;
             busy.fail("karmada-agent", None);
         };
         let (key, ()) = tokio::join!(store.joining_key(), written);

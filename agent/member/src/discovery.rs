@@ -24,7 +24,7 @@ pub struct Resource {
 
 /// Everything served.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct Discovery {
     kinds: BTreeMap<Gvk, Resource>,
     complete: bool,
 }
@@ -101,7 +101,7 @@ fn is_readable(verbs: &[String]) -> bool {
     verbs.is_empty() || verbs.iter().any(|verb| verb == "get")
 }
 
-impl Served {
+impl Discovery {
     /// From APIGroupDiscoveryLists (of `/api` and of `/apis`). `None` where one of them is something else: an
     /// older member answered with its legacy document.
     pub fn aggregated(documents: &[&[u8]]) -> Option<Self> {
@@ -204,7 +204,7 @@ mod tests {
             {"resource":"namespaces","responseKind":{"kind":"Namespace"},"scope":"Cluster"}]}]}]}"#;
         let groups = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"apps"},"versions":[
             {"version":"v1","freshness":"Current","resources":[{"resource":"deployments","responseKind":{"group":"apps","version":"v1","kind":"Deployment"},"scope":"Namespaced"}]}]}]}"#;
-        let served = Served::aggregated(&[core, groups]).unwrap();
+        let served = Discovery::aggregated(&[core, groups]).unwrap();
         let namespaced = |gvk| served.resource(&gvk).map(|r| (r.plural.as_str(), r.namespaced));
         assert_eq!(namespaced(Gvk::new("v1", "Namespace")), Some(("namespaces", false)));
         assert_eq!(namespaced(Gvk::new("apps/v1", "Deployment")), Some(("deployments", true)));
@@ -214,7 +214,7 @@ mod tests {
             enablements.iter().map(|e| (e.group_version.as_str(), e.resources.len())).collect();
         assert_eq!(names, [("apps/v1", 1), ("v1", 2)]);
         assert_eq!(enablements[1].resources[0].name, "namespaces");
-        assert!(Served::aggregated(&[br#"{"kind":"APIVersions"}"#]).is_none());
+        assert!(Discovery::aggregated(&[br#"{"kind":"APIVersions"}"#]).is_none());
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             {"resource":"pods","responseKind":{"kind":"Pod"},"scope":"Namespaced","verbs":["create","get","list"]}]}]}]}"#;
         let legacy = br#"{"groupVersion":"v1","resources":[{"name":"bindings","kind":"Binding","namespaced":true,"verbs":["create"]},
             {"name":"pods","kind":"Pod","namespaced":true,"verbs":["create","get","list"]}]}"#;
-        for served in [Served::aggregated(&[core]).unwrap(), Served::legacy(&[legacy.to_vec()], true)] {
+        for served in [Discovery::aggregated(&[core]).unwrap(), Discovery::legacy(&[legacy.to_vec()], true)] {
             let readable = |kind| served.resource(&Gvk::new("v1", kind)).map(|resource| resource.readable);
             assert_eq!((readable("Binding"), readable("Pod")), (Some(false), Some(true)));
         }
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn stale_groups_and_failed_lists_are_incomplete() {
         let stale = br#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"m"},"versions":[{"version":"v1","freshness":"Stale"}]}]}"#;
-        assert!(!Served::aggregated(&[stale]).unwrap().enablements().1);
+        assert!(!Discovery::aggregated(&[stale]).unwrap().enablements().1);
         let list = br#"{"groupVersion":"apps/v1","resources":[{"name":"deployments","kind":"Deployment","namespaced":true},{"name":"deployments/status","kind":"Deployment","namespaced":true}]}"#;
-        let served = Served::legacy(&[list.to_vec(), b"oops".to_vec()], true);
+        let served = Discovery::legacy(&[list.to_vec(), b"oops".to_vec()], true);
         assert_eq!(served.enablements().0[0].resources.len(), 1);
         assert!(!served.enablements().1);
     }

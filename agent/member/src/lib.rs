@@ -1,5 +1,5 @@
 //! The member cluster, as the agent needs it: a trait, with the real one ([`kube`]) and one in memory for the
-//! demo and for simulation ([`memory`]); and, in front of either, the proof that it is the one that was joined ([`proven`]).
+//! demo and for simulation ([`memory`]); and, in front of either, the proof that it is the one that was joined ([`verified_member`]).
 //!
 //! In: names, manifests and watches. Out: objects as the member has them, its events, and errors that tell whether a write may still be
 //! carried out.
@@ -10,10 +10,11 @@ pub mod discovery;
 pub mod kube;
 pub mod list;
 pub mod memory;
-pub mod proven;
+pub mod namespaced_watch;
+pub mod percent;
 pub mod retry;
 pub mod topology;
-pub mod within;
+pub mod verified_member;
 
 use std::fmt;
 use std::time::Duration;

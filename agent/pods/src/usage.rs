@@ -6,7 +6,6 @@
 
 mod reading;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::{MetricIdentifier, MetricSpec};
+use karmada_member::percent::percent_encoded;
 use karmada_member::{Gvk, Member};
 use karmada_proto::one_line;
 use karmada_proto::v1::{AskRefusal, AskRefusalCode, MetricReading, PodUsage, PodUsageOf, answer};
@@ -117,7 +117,8 @@ impl PodUsages {
         question: &PodUsageOf,
     ) -> Option<Result<PodMetricsList, String>> {
         metrics.iter().find(|metric| metric.resource.is_some() || metric.container_resource.is_some())?;
-        let (namespace, selector) = (encoded(&question.namespace), encoded(&question.selector));
+        let (namespace, selector) =
+            (percent_encoded(&question.namespace), percent_encoded(&question.selector));
         let path =
             format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods?labelSelector={selector}");
         Some(self.get(&path).await.map_err(|untold| untold.words("metrics.k8s.io")))
@@ -142,8 +143,8 @@ impl PodUsages {
             return of(&source.name, Some(&source.container));
         }
         if let Some(source) = &metric.pods {
-            let selector = format!("labelSelector={}", encoded(&question.selector));
-            let path = format!("namespaces/{}/pods/*", encoded(&question.namespace));
+            let selector = format!("labelSelector={}", percent_encoded(&question.selector));
+            let path = format!("namespaces/{}/pods/*", percent_encoded(&question.namespace));
             let list = self.custom(&path, &source.metric, &selector).await;
             return list.map_or_else(Said::Nothing, |list| Said::OfPods(list.by_pod(now)));
         }
@@ -169,7 +170,12 @@ impl PodUsages {
     ) -> Result<i64, String> {
         let plural = self.member.resource(gvk).await.map_err(|error| one_line(&error.to_string()))?;
         let resource = if gvk.group.is_empty() { plural } else { format!("{plural}.{}", gvk.group) };
-        let path = format!("namespaces/{}/{}/{}", encoded(namespace), encoded(&resource), encoded(name));
+        let path = format!(
+            "namespaces/{}/{}/{}",
+            percent_encoded(namespace),
+            percent_encoded(&resource),
+            percent_encoded(name)
+        );
         let list = self.custom(&path, metric, "").await?;
         list.whole().ok_or_else(|| format!("the member has no value of {} of {name}", metric.name))
     }
@@ -183,11 +189,14 @@ impl PodUsages {
     ) -> Result<MetricValueList, String> {
         let mut query = query.to_owned();
         if let Some(selector) = &metric.selector {
-            query.push_str(&format!("&metricLabelSelector={}", encoded(&reading::selector(selector))));
+            query
+                .push_str(&format!("&metricLabelSelector={}", percent_encoded(&reading::selector(selector))));
         }
         for version in ["v1beta2", "v1beta1"] {
-            let path =
-                format!("/apis/custom.metrics.k8s.io/{version}/{path}/{}?{query}", encoded(&metric.name));
+            let path = format!(
+                "/apis/custom.metrics.k8s.io/{version}/{path}/{}?{query}",
+                percent_encoded(&metric.name)
+            );
             match self.get(&path).await {
                 Err(Untold::Absent) => {}
                 Err(Untold::Other(why)) => return Err(why),
@@ -210,11 +219,12 @@ impl PodUsages {
             said.into_iter().map(Said::apart).unzip();
         let mut pods = Vec::new();
         let (mut bytes, mut next) = (0, String::new());
-        let (namespace, selector) = (encoded(&question.namespace), encoded(&question.selector));
+        let (namespace, selector) =
+            (percent_encoded(&question.namespace), percent_encoded(&question.selector));
         loop {
             let path = format!(
                 "/api/v1/namespaces/{namespace}/pods?labelSelector={selector}&limit={PAGE}&continue={}",
-                encoded(&next)
+                percent_encoded(&next)
             );
             let page: PodPage =
                 self.get(&path).await.map_err(|untold| not_known(untold.words("its Pods")))?;
@@ -283,21 +293,6 @@ fn short(words: &str) -> String {
         end -= 1;
     }
     words[..end].to_owned()
-}
-
-/// As it may stand in a path or a query, whatever it is.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing into a String does not fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    // Which alone would be another path.
-    if encoded == "." || encoded == ".." { encoded.replace('.', "%2E") } else { encoded }
 }
 
 #[cfg(test)]

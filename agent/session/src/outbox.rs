@@ -108,7 +108,7 @@ impl Outbox {
         if is_told {
             self.unmark(key);
         } else {
-            self.mark(key);
+            self.schedule(key);
         }
         true
     }
@@ -120,7 +120,7 @@ impl Outbox {
         }
     }
 
-    fn mark(&mut self, key: &str) {
+    fn schedule(&mut self, key: &str) {
         let Some(entry) = self.works.get_mut(key) else { return };
         let at = entry.due_at();
         match entry.due.replace(at) {
@@ -230,7 +230,7 @@ impl Outbox {
         let is_inside = |key: &String| buckets.contains(&(digest::bucket(key) as u32));
         self.told.forget_buckets(buckets);
         for key in self.works.keys().filter(|key| is_inside(key)).cloned().collect::<Vec<_>>() {
-            self.mark(&key);
+            self.schedule(&key);
         }
         for (_, (_, dirty)) in self.removed.iter_mut().filter(|(key, _)| is_inside(key)) {
             *dirty = true;
@@ -243,7 +243,7 @@ impl Outbox {
     }
 
     /// The same, where nothing waits to be told.
-    pub fn settled_root(&self) -> Option<Root> {
+    pub fn root_if_idle(&self) -> Option<Root> {
         self.due.is_empty().then(|| self.told.root())
     }
 
@@ -290,7 +290,8 @@ impl Outbox {
             && *dirty
         {
             *dirty = false;
-            self.cluster_told = serde_json::from_slice(status).ok().map(|status| digest::cluster(&status));
+            self.cluster_told =
+                serde_json::from_slice(status).ok().map(|status| digest::cluster_digest(&status));
             let encoded = body::encode_for(status, packing);
             let cost = encoded.bytes.len() as u64;
             let frame = ClusterStatus {

@@ -179,14 +179,14 @@ impl Session {
     /// What [`Session::take_changes`] gave is on disk.
     pub fn committed(&mut self, now: Duration) {
         for cost in self.intake.committed(now, &mut self.out) {
-            self.credit.settle(cost);
+            self.credit.return_credit(cost);
         }
     }
 
     /// What [`Session::take_changes`] gave is held, though not on disk: there is room for more, and nothing is acknowledged.
     pub fn held_for_now(&mut self) {
         for cost in self.intake.held_for_now() {
-            self.credit.settle(cost);
+            self.credit.return_credit(cost);
         }
     }
 

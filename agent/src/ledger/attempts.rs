@@ -105,9 +105,9 @@ impl Ledger {
     ///
     /// # Errors
     /// Neither the file nor, in its place, memory can be written.
-    pub fn settled(&self, keys: &[String]) -> Result<(), LedgerError> {
-        let settle = "UPDATE works SET unanswered = 0 WHERE key = ?1 AND unanswered <> 0 AND attempts = 0";
-        self.each(keys, settle)
+    pub fn clear_unanswered(&self, keys: &[String]) -> Result<(), LedgerError> {
+        let clear = "UPDATE works SET unanswered = 0 WHERE key = ?1 AND unanswered <> 0 AND attempts = 0";
+        self.each(keys, clear)
     }
 
     /// Working on this one would have ended the process, had it not been caught.

@@ -9,14 +9,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::meta::{SEAL, document, set_cursor, set_number, set_seen, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text, set_guard};
 use crate::member::ObjectId;
-use crate::reconcile::manifests::manifests;
+use crate::reconcile::manifests::parse_manifests;
 use crate::reconcile::orphan_rows::former_key;
 use crate::session::{Change, Phase};
 
 /// The body of what is held by name alone.
 const NOTHING: &[u8] = br#"{"manifests":[]}"#;
 fn objects_in(body: &[u8]) -> Vec<ObjectId> {
-    manifests(body).unwrap_or_default().iter().map(ObjectId::of).collect()
+    parse_manifests(body).unwrap_or_default().iter().map(ObjectId::of).collect()
 }
 
 /// Notes objects that were found with the marks of Work `key`, where no Work of the hub's has its name. True where some are new.
@@ -114,7 +114,7 @@ const PUT: &str =
         applied_hash = CASE WHEN hash = ?4 THEN applied_hash END,
         crashes = CASE WHEN hash = ?4 AND retry = ?11 THEN crashes ELSE 0 END";
 
-/// The same body under other marks.
+/// The body stays; what the Work says beside it changes.
 const TOUCH: &str =
     "UPDATE works SET uid = ?2, revision = ?3, suspended = ?4, preserve = ?5, generation = ?6,
         retry = ?7, crashes = CASE WHEN retry = ?7 THEN crashes ELSE 0 END,

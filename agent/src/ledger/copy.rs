@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::meta::{HubPosition, cluster_names, set_number};
-use super::row::{COLUMNS, entry_of, former_text, set_guard, written_bytes};
+use super::row::{COLUMNS, encode_digests, entry_of, former_text, set_guard};
 use super::{Ledger, LedgerError, changes};
 use crate::member::ObjectId;
 use crate::session::{Change, Phase};
@@ -150,7 +150,7 @@ impl Ledger {
                         row.crashes,
                         applied.map(|(ok, _)| ok),
                         applied.map(|(_, message)| message),
-                        written_bytes(&row.written),
+                        encode_digests(&row.written),
                         // A copy may be of before an application began, or was tried again.
                         row.unanswered || row.applied.as_ref().is_none_or(|(ok, _)| !ok),
                         former_text(&row.former)

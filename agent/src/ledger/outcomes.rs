@@ -4,7 +4,7 @@
 
 use rusqlite::params;
 
-use super::row::{set_guard, still_open, written_bytes};
+use super::row::{encode_digests, set_guard, still_open};
 use super::{Ledger, LedgerError, Outcome};
 
 impl Ledger {
@@ -30,7 +30,7 @@ impl Ledger {
                         applied.ok,
                         applied.message,
                         placed,
-                        written_bytes(written),
+                        encode_digests(written),
                         still_open(*unanswered, !applied.ok)
                     ])?;
             }

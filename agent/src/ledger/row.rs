@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use karmada_proto::body;
-use karmada_proto::digest::{self, WorkMarks};
+use karmada_proto::digest::{self, WorkHeader};
 use rusqlite::{Connection, params};
 
 use super::Entry;
@@ -141,7 +141,7 @@ pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error
         generation: row.get::<_, i64>(14)? as u64,
         retry: row.get(15)?,
         crashes: row.get(16)?,
-        written: written_marks(&row.get::<_, Vec<u8>>(17)?),
+        written: decode_digests(&row.get::<_, Vec<u8>>(17)?),
         unanswered: row.get::<_, i64>(18)? == UNANSWERED,
         former: former_of(&former),
     })
@@ -158,7 +158,7 @@ pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, HeldWork), rus
     let (phase, preserve) = (phase(number), row.get(6)?);
     Guarded { key: &key, uid: &uid, hash: &hash, phase: number, preserve, former: &former }
         .check(row.get(10)?)?;
-    let marks = WorkMarks {
+    let header = WorkHeader {
         uid: &uid,
         suspended: row.get(5)?,
         preserve,
@@ -166,7 +166,7 @@ pub(super) fn held_of(row: &rusqlite::Row<'_>) -> Result<(String, HeldWork), rus
         retry: &retry,
     };
     let content = match phase {
-        Phase::Desired => digest::desired(marks, &hash),
+        Phase::Desired => digest::work_row(header, &hash),
         Phase::Deleting | Phase::Removed => digest::deleting(&uid, preserve, &retry),
     };
     let revision = row.get::<_, i64>(2)? as u64;
@@ -182,14 +182,14 @@ pub(super) fn phase(number: i64) -> Phase {
     }
 }
 
-/// Marks as the ledger keeps them.
-pub(super) fn written_bytes(marks: &[u64]) -> Vec<u8> {
-    marks.iter().flat_map(|mark| mark.to_be_bytes()).collect()
+/// Digests of what was written last, as the ledger keeps them.
+pub(super) fn encode_digests(digests: &[u64]) -> Vec<u8> {
+    digests.iter().flat_map(|digest| digest.to_be_bytes()).collect()
 }
 
-/// The other way round.
-fn written_marks(bytes: &[u8]) -> Vec<u64> {
-    bytes.as_chunks().0.iter().map(|mark| u64::from_be_bytes(*mark)).collect()
+/// Reads what [`encode_digests`] made.
+fn decode_digests(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|digest| u64::from_be_bytes(*digest)).collect()
 }
 
 /// Objects as the ledger keeps them; nothing for none.

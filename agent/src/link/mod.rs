@@ -30,7 +30,7 @@ use self::questions::{AnswerSources, Questions};
 use self::session_loop::{SessionLoop, keep_told};
 use crate::agent_state::{AgentState, LinkView};
 use crate::cause::Cause;
-use crate::clock_and_random::Sources;
+use crate::clock_and_random::ClockAndRandom;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
@@ -64,7 +64,7 @@ pub struct Link {
     /// Of the reconnect schedule.
     pub seed: u64,
     /// The wall clock and randomness.
-    pub sources: Sources,
+    pub sources: ClockAndRandom,
     /// Who is asked where the hub asks about one workload.
     pub member: Arc<dyn Member>,
     /// Requests to the member, by way of the hub.

@@ -30,7 +30,7 @@ use super::last_read::NotingReads;
 use super::{Carried, Link, OUTBOUND};
 use crate::agent_state::AgentState;
 use crate::cause::Cause;
-use crate::clock_and_random::Sources;
+use crate::clock_and_random::ClockAndRandom;
 use crate::ledger::LedgerError;
 use crate::rotation;
 use crate::session::{Opening, Session};
@@ -174,7 +174,7 @@ fn holdings(shared: &AgentState) -> Result<Vec<Holding>, LedgerError> {
 }
 
 /// What the digests of one session are salted with.
-fn seed(sources: &Sources) -> Seed {
+fn seed(sources: &ClockAndRandom) -> Seed {
     let random = u128::from(sources.random()) << 64 | u128::from(sources.random());
     Seed::new(random.to_be_bytes())
 }

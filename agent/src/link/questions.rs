@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::hub::Hub;
 use crate::agent_state::{AgentState, RoomWanted, Wanted};
-use crate::clock_and_random::Sources;
+use crate::clock_and_random::ClockAndRandom;
 use crate::member::Member;
 use crate::tunnel::Tunnels;
 
@@ -42,7 +42,7 @@ pub(super) struct AnswerSources {
     /// What Pods use.
     pub usages: Arc<PodUsages>,
     /// The wall clock.
-    pub sources: Sources,
+    pub sources: ClockAndRandom,
 }
 
 /// Who answers in one session.

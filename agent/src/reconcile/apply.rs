@@ -41,7 +41,7 @@ impl<'a> Context<'a> {
     /// Whether another Work that names `observed` has it: it was applied later than this one.
     fn is_anothers(&self, key: &str, observed: &Value) -> bool {
         let there = ObjectId::of(observed);
-        let marked = body::marked(observed, self.cluster).filter(|marked| *marked != key);
+        let marked = body::owning_work(observed, self.cluster).filter(|marked| *marked != key);
         marked.is_some_and(|marked| self.named.iter().any(|(named, of)| of == marked && named.means(&there)))
     }
 }
@@ -59,7 +59,7 @@ pub enum Known<'a> {
 
 /// Applies each manifest; one that fails does not keep the others back. The objects as they are after, in the
 /// manifests' order.
-pub async fn work(
+pub async fn apply_work(
     context: Context<'_>,
     key: &str,
     manifests: &[Value],
@@ -69,14 +69,14 @@ pub async fn work(
         manifests.iter().map(|m| Err(Failure::Terminating(ObjectId::of(m)))).collect();
     for at in in_order(manifests) {
         let desired = body::stamped(&manifests[at], &context.cluster.now, key);
-        results[at] = manifest(context, key, &desired, at, known).await;
+        results[at] = apply_manifest(context, key, &desired, at, known).await;
     }
     results
 }
 
 /// A new object is created, not applied: for the member that is one request instead of two, and the cheaper one. Its
 /// fields become applied ones at the first change.
-async fn manifest(
+async fn apply_manifest(
     context: Context<'_>,
     key: &str,
     desired: &Value,
@@ -131,7 +131,7 @@ async fn manifest(
 
 /// Whether the agent's last write of `observed` is the one that was noted. What is not known is taken to be.
 fn is_as_written(observed: &Value, noted: Option<&u64>) -> bool {
-    noted.is_none_or(|noted| *noted == body::written(observed))
+    noted.is_none_or(|noted| *noted == body::last_write_digest(observed))
 }
 
 /// Whether `observed` holds all that `manifest` of Work `key` asks for, and was written by the agent for it and for nothing else;
@@ -187,13 +187,13 @@ pub(super) mod tests {
         let member = member();
         member.seed(config("a", "theirs"));
         let mine = config("a", "mine");
-        let result = work(context(&member), "w", std::slice::from_ref(&mine), Known::Older).await;
+        let result = apply_work(context(&member), "w", std::slice::from_ref(&mine), Known::Older).await;
         let error = result[0].as_ref().unwrap_err().to_string();
         assert!(error.contains("already exists") && error.contains("will not be managed"), "{error}");
         assert_eq!(value(&member, "a").as_deref(), Some("theirs"));
         let mut taking = mine;
         object::set_annotation(&mut taking, "work.karmada.io/conflict-resolution", "overwrite");
-        assert!(work(context(&member), "w", &[taking], Known::Older).await[0].is_ok());
+        assert!(apply_work(context(&member), "w", &[taking], Known::Older).await[0].is_ok());
         assert_eq!(value(&member, "a").as_deref(), Some("mine"));
     }
 
@@ -201,13 +201,13 @@ pub(super) mod tests {
     async fn verifying_writes_only_what_drifted() {
         let member = member();
         let manifests = [config("a", "1"), config("b", "1")];
-        work(context(&member), "w", &manifests, Known::Older).await;
+        apply_work(context(&member), "w", &manifests, Known::Older).await;
         let writes = member.writes();
-        work(context(&member), "w", &manifests, Known::Applied(&[])).await;
+        apply_work(context(&member), "w", &manifests, Known::Applied(&[])).await;
         assert_eq!(member.writes(), writes);
         member.edit(&ObjectId::of(&manifests[0]), |o| *o.pointer_mut("/data/k").unwrap() = json!("edited"));
         member.remove(&ObjectId::of(&manifests[1]));
-        work(context(&member), "w", &manifests, Known::Applied(&[])).await;
+        apply_work(context(&member), "w", &manifests, Known::Applied(&[])).await;
         assert_eq!((value(&member, "a"), value(&member, "b")), (Some("1".into()), Some("1".into())));
     }
 
@@ -215,7 +215,8 @@ pub(super) mod tests {
     async fn one_manifest_that_fails_does_not_keep_the_others_back() {
         let member = member();
         member.fail("a", Some(MemberError::Invalid("no".into())));
-        let results = work(context(&member), "w", &[config("a", "1"), config("b", "1")], Known::Older).await;
+        let results =
+            apply_work(context(&member), "w", &[config("a", "1"), config("b", "1")], Known::Older).await;
         assert!(results[0].is_err() && results[1].is_ok());
     }
 
@@ -276,8 +277,8 @@ pub(super) mod tests {
             named: &[],
             own: &NONE,
         };
-        assert!(work(context, "w", &[config("a", "1")], Known::Older).await[0].is_ok());
-        assert!(work(context, "w", &[config("a", "2")], Known::Older).await[0].is_ok());
+        assert!(apply_work(context, "w", &[config("a", "1")], Known::Older).await[0].is_ok());
+        assert!(apply_work(context, "w", &[config("a", "2")], Known::Older).await[0].is_ok());
         assert_eq!(value(&strict.0, "a").as_deref(), Some("2"));
     }
 }

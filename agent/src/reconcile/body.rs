@@ -71,11 +71,11 @@ pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
 /// Whether `observed` is managed by Work `key` of `cluster`.
 pub fn is_ours(observed: &Value, cluster: &str, key: &str) -> bool {
     object::label(observed, labels::MANAGED) == Some(labels::MANAGED_VALUE)
-        && marked(observed, &cluster.into()) == Some(key)
+        && owning_work(observed, &cluster.into()) == Some(key)
 }
 
 /// The Work of this cluster that `observed` names as where it came from: somebody may have taken the label off.
-pub fn marked<'a>(observed: &'a Value, cluster: &ClusterNames) -> Option<&'a str> {
+pub fn owning_work<'a>(observed: &'a Value, cluster: &ClusterNames) -> Option<&'a str> {
     let namespace = object::annotation(observed, annotations::WORK_NAMESPACE)?;
     object::annotation(observed, annotations::WORK_NAME).filter(|_| cluster.has_works_in(namespace))
 }
@@ -84,7 +84,8 @@ pub fn marked<'a>(observed: &'a Value, cluster: &ClusterNames) -> Option<&'a str
 /// names no other Work: somebody took our marks off, or the cluster had another name then.
 pub fn belongs(observed: &Value, cluster: &ClusterNames, key: &str, written: Option<u64>) -> bool {
     let names_another = object::annotation(observed, annotations::WORK_NAME).is_some_and(|name| name != key);
-    marked(observed, cluster) == Some(key) || (!names_another && written == Some(self::written(observed)))
+    owning_work(observed, cluster) == Some(key)
+        || (!names_another && written == Some(last_write_digest(observed)))
 }
 
 /// The merge patch that makes an object one of Work `key`.
@@ -186,11 +187,11 @@ pub fn changed_by(observed: &Value) -> String {
     last.filter(|manager| !manager.is_empty()).unwrap_or_else(|| "somebody".to_owned())
 }
 
-/// A mark of the agent's own last write of `observed`, as the member noted it in `managedFields`: its time, which moves when the agent
-/// changes a field, and not when others do. Another mark than after the last application means that the object is as another body
+/// A digest of the agent's own last write of `observed`, as the member noted it in `managedFields`: its time, which moves when the agent
+/// changes a field, and not when others do. Another digest than after the last application means that the object is as another body
 /// said, though it may hold all that this one says: the member was restored, or the ledger is an older copy. What the other body
 /// added goes when this one is applied again. The same in every process.
-pub fn written(observed: &Value) -> u64 {
+pub fn last_write_digest(observed: &Value) -> u64 {
     let mut words = object::uid(observed).to_owned();
     let managers = observed.pointer("/metadata/managedFields").and_then(Value::as_array);
     for entry in managers.into_iter().flatten() {
@@ -476,16 +477,16 @@ mod tests {
         };
         let object = |uid: &str, entries: &[Value]| json!({"metadata": {"uid": uid, "managedFields": entries}, "spec": {"replicas": 1}});
         let ours = entry(FIELD_MANAGER, "2026-01-01T00:00:00Z", "");
-        let mark = written(&object("u", std::slice::from_ref(&ours)));
+        let mark = last_write_digest(&object("u", std::slice::from_ref(&ours)));
         let mut taken_over = ours.clone();
         taken_over["fieldsV1"] = json!({});
         let theirs = entry("hpa", "2026-01-02T00:00:00Z", "scale");
         let status = entry(FIELD_MANAGER, "2026-01-02T00:00:00Z", "status");
-        assert_eq!(written(&object("u", &[theirs, taken_over, status])), mark);
+        assert_eq!(last_write_digest(&object("u", &[theirs, taken_over, status])), mark);
         let mut later = ours.clone();
         later["time"] = json!("2026-01-01T00:00:01Z");
         for other in [object("u", &[later]), object("u2", &[ours]), object("u", &[]), json!({})] {
-            assert_ne!(written(&other), mark);
+            assert_ne!(last_write_digest(&other), mark);
         }
     }
 

@@ -162,7 +162,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
     let mut documents = shared.ledger.documents();
     engine.begin(&link.borrow_and_update())?;
     loop {
-        engine.settle()?;
+        engine.expire()?;
         engine.after_damage()?;
         engine.judge()?;
         engine.start_ready()?;
@@ -299,9 +299,9 @@ impl Engine {
     }
 
     /// Writes that were left without an answer so long ago that the member cannot carry them out any more are forgotten.
-    fn settle(&mut self) -> Result<(), LedgerError> {
-        let settled = self.unanswered.settle(self.now());
-        self.parts.shared.ledger.settled(&settled)
+    fn expire(&mut self) -> Result<(), LedgerError> {
+        let expired = self.unanswered.expire(self.now());
+        self.parts.shared.ledger.clear_unanswered(&expired)
     }
 }
 

@@ -20,7 +20,7 @@ const MANIFESTS: usize = 5000;
 ///
 /// # Errors
 /// [`Failure::Malformed`] where it is no such body, or holds more manifests than an agent takes of one Work (5000).
-pub fn manifests(body: &[u8]) -> Result<Vec<Value>, Failure> {
+pub fn parse_manifests(body: &[u8]) -> Result<Vec<Value>, Failure> {
     #[derive(Deserialize)]
     struct Body {
         manifests: Bounded,
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_work_of_too_many_manifests_is_refused_in_words() {
-        let of = |count| manifests(json!({"manifests": vec![json!({}); count]}).to_string().as_bytes());
+        let of = |count| parse_manifests(json!({"manifests": vec![json!({}); count]}).to_string().as_bytes());
         assert_eq!(of(MANIFESTS).unwrap().len(), MANIFESTS);
         let refusal = of(300_000).unwrap_err().to_string();
         assert!(refusal.contains("more than 5000 manifests") && refusal.len() < 300, "{refusal}");

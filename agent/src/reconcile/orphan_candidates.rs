@@ -12,7 +12,7 @@ use karmada_api::object;
 use karmada_api::strings::labels;
 use serde_json::Value;
 
-use super::body::{ClusterNames, marked};
+use super::body::{ClusterNames, owning_work};
 use crate::member::{Gvk, ObjectId};
 
 /// What is there for so long is neither ending nor of a Work that is still on its way from the hub.
@@ -33,7 +33,7 @@ pub fn work_of<'a>(observed: &'a Value, cluster: &ClusterNames) -> Option<&'a st
     let owners = observed.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let is_controlled = owners.is_some_and(|all| all.iter().any(|owner| owner["controller"] == true));
     let is_candidate = is_managed && !is_controlled && !object::deleting(observed);
-    marked(observed, cluster).filter(|key| is_candidate && !key.is_empty() && key.len() <= NAME)
+    owning_work(observed, cluster).filter(|key| is_candidate && !key.is_empty() && key.len() <= NAME)
 }
 
 /// The objects that wait to be judged.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::body::ClusterNames;
 use super::{catch_panics, orphan_candidates};
-use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch, within};
+use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch, namespaced_watch};
 
 /// Kinds that are many, and that no Work brings.
 const PASSED_OVER: [(&str, &str); 2] = [("", "Event"), ("events.k8s.io", "Event")];
@@ -75,7 +75,7 @@ async fn kinds(look: &Look) -> Result<Vec<Gvk>, MemberError> {
 async fn kind(look: &Look, gvk: &Gvk, found: &mpsc::Sender<(ObjectId, String)>) -> Result<(), Ended> {
     let labels = format!("{}={}", labels::MANAGED, labels::MANAGED_VALUE);
     let watch = Watch { gvk: gvk.clone(), namespace: String::new(), labels, fields: String::new() };
-    let mut stream = within::watch(&*look.member, watch, &look.namespaces);
+    let mut stream = namespaced_watch::watch(&*look.member, watch, &look.namespaces);
     while let Some(event) = stream.next().await {
         match event.map_err(Ended::Member)? {
             MemberEvent::Object(object) => {

@@ -1,39 +1,9 @@
-//! How fast the member may be worked on: a token bucket for drift and resync, and a limit for new Works that grows while the member is
-//! quick and halves when it is not; and how long a removal waits over which the agent ended.
+//! How fast the member may be worked on: a limit for new Works that grows while the member is quick and halves when
+//! it is not; and how long a removal waits over which the agent ended.
 //!
-//! In: time, how calls to the member went, how often the agent ended. Out: whether one more may begin, or when. Pure.
+//! In: how calls to the member went, how often the agent ended. Out: how many may be under way at once, and for how long to wait. Pure.
 
 use std::time::Duration;
-
-/// A token bucket. `now` is monotonic time since any fixed start.
-#[derive(Debug, Clone)]
-pub struct Bucket {
-    rate: f64,
-    burst: f64,
-    tokens: f64,
-    at: Duration,
-}
-
-impl Bucket {
-    /// `rate` per second, `burst` at once.
-    pub fn new(rate: f64, burst: f64) -> Self {
-        Self { rate: rate.max(0.01), burst, tokens: burst, at: Duration::ZERO }
-    }
-
-    /// Takes a token.
-    ///
-    /// # Errors
-    /// When there is one, where there is none now.
-    pub fn take(&mut self, now: Duration) -> Result<(), Duration> {
-        let passed = now.saturating_sub(self.at).as_secs_f64();
-        (self.tokens, self.at) = ((self.tokens + passed * self.rate).min(self.burst), now);
-        if self.tokens >= 1.0 {
-            self.tokens -= 1.0;
-            return Ok(());
-        }
-        Err(now + Duration::from_secs_f64((1.0 - self.tokens) / self.rate))
-    }
-}
 
 /// A member slower than this is not helped by more at once.
 const SLOW: Duration = Duration::from_secs(2);
@@ -80,21 +50,6 @@ pub fn after_crashes(crashes: u32, from: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bucket_gives_its_burst_and_then_its_rate() {
-        let mut bucket = Bucket::new(5.0, 10.0);
-        let mut now = Duration::from_secs(1);
-        assert!((0..10).all(|_| bucket.take(now).is_ok()));
-        let mut taken = 0;
-        while now < Duration::from_secs(3) {
-            match bucket.take(now) {
-                Ok(()) => taken += 1,
-                Err(at) => now = at + Duration::from_micros(1),
-            }
-        }
-        assert!((9..=11).contains(&taken), "{taken} in two seconds");
-    }
 
     #[test]
     fn the_limit_grows_while_quick_and_halves_when_not() {

@@ -77,7 +77,7 @@ async fn remove(
         return Ok((true, None));
     }
     if let Some(next_owner) = context.next_owner(key, &ObjectId::of(&observed)) {
-        if body::marked(&observed, context.cluster) != Some(next_owner) {
+        if body::owning_work(&observed, context.cluster) != Some(next_owner) {
             context.member.merge(&id, &body::hand_over_patch(context.cluster, next_owner)).await?;
         }
         return Ok((true, None));
@@ -119,7 +119,7 @@ mod tests {
     use crate::member::Gvk;
     use crate::member::memory::MemoryMember;
     use crate::reconcile::apply::tests::{config, context, member, value};
-    use crate::reconcile::apply::{Known, work};
+    use crate::reconcile::apply::{Known, apply_work};
 
     fn all(manifest: &Value) -> Leaving {
         leaving(std::slice::from_ref(manifest), &[])
@@ -129,7 +129,7 @@ mod tests {
     async fn only_this_works_objects_are_removed_or_stripped() {
         let member = member();
         let (a, b) = (config("a", "1"), config("b", "1"));
-        work(context(&member), "w", &[a.clone(), b.clone()], Known::Older).await;
+        apply_work(context(&member), "w", &[a.clone(), b.clone()], Known::Older).await;
         let done = |uids: Vec<String>| Removal { done: true, uids, failure: None };
         let uid = |config: &Value| object::uid(&member.read(&ObjectId::of(config)).unwrap()).to_owned();
         let (of_a, of_b) = (uid(&a), uid(&b));
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test]
     async fn a_kind_that_is_not_served_for_now_is_no_evidence_of_a_removal() {
         let (member, manifests) = (of_things(&["v1"]).await, [thing("v1")]);
-        work(context(&member), "w", &manifests, Known::Older).await.remove(0).unwrap();
+        apply_work(context(&member), "w", &manifests, Known::Older).await.remove(0).unwrap();
         member.set_served(&Gvk::of(&manifests[0]), false);
         for preserve in [false, true] {
             let waits = removal(context(&member), "w", &leaving(&manifests, &[]), preserve, &[]).await;
@@ -175,7 +175,7 @@ mod tests {
     #[tokio::test]
     async fn an_object_of_a_version_that_is_not_served_any_more_is_removed_as_another() {
         let member = of_things(&["v2"]).await;
-        work(context(&member), "w", &[thing("v2")], Known::Older).await.remove(0).unwrap();
+        apply_work(context(&member), "w", &[thing("v2")], Known::Older).await.remove(0).unwrap();
         let removed = removal(context(&member), "w", &leaving(&[thing("v1")], &[]), false, &[]).await;
         assert!(removed.done && removed.uids.len() == 1, "{removed:?}");
         assert!(member.read(&ObjectId::of(&thing("v2"))).is_none());
@@ -185,7 +185,7 @@ mod tests {
     async fn one_object_that_cannot_be_removed_does_not_keep_the_others() {
         let member = member();
         let manifests = [config("a", "1"), config("b", "1"), config("c", "1")];
-        work(context(&member), "w", &manifests, Known::Older).await;
+        apply_work(context(&member), "w", &manifests, Known::Older).await;
         member.fail("b", Some(MemberError::Forbidden("a webhook says no".into())));
         let removal = removal(context(&member), "w", &leaving(&manifests, &[]), false, &[]).await;
         assert!(!removal.done && removal.uids.len() == 2, "{removal:?}");
@@ -200,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_just_applied_is_not_removed_under_another_name() {
         let (member, a) = (member(), config("a", "1"));
-        let applied = work(context(&member), "w", std::slice::from_ref(&a), Known::Older).await;
+        let applied = apply_work(context(&member), "w", std::slice::from_ref(&a), Known::Older).await;
         let uids = [object::uid(applied[0].as_ref().unwrap()).to_owned()];
         let removed = removal(context(&member), "w", &all(&a), false, &uids).await;
         assert_eq!(removed, Removal { done: true, ..Removal::default() });

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::failure_log::FailureLog;
-use crate::member::{Gvk, Member, MemberError, MemberEvent, Watch, within};
+use crate::member::{Gvk, Member, MemberError, MemberEvent, Watch, namespaced_watch};
 use crate::retry::Waits;
 
 /// A Service: its namespace and name.
@@ -28,7 +28,7 @@ pub(super) type Service = (String, String);
 pub(super) type Told = (Service, ServiceEndpoints);
 
 /// Changes close together are told once.
-const SETTLE: Duration = Duration::from_millis(250);
+const DEBOUNCE: Duration = Duration::from_millis(250);
 /// Services that are named in the watch; where they are more, the EndpointSlices of all are listened to.
 const NAMED: usize = 100;
 /// Services that are looked after.
@@ -153,7 +153,7 @@ async fn follow(
         labels: selector(&wanted),
         fields: String::new(),
     };
-    let mut stream = within::watch(member, watch, namespaces);
+    let mut stream = namespaced_watch::watch(member, watch, namespaces);
     let mut slices = Slices::of(wanted);
     let mut due: Option<Instant> = None;
     loop {
@@ -170,7 +170,7 @@ async fn follow(
                         waits.clear("");
                     }
                     if slices.take(event) {
-                        due.get_or_insert_with(|| Instant::now() + SETTLE);
+                        due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
                     }
                 }
                 Some(Err(error)) => return Some(error),

@@ -34,20 +34,20 @@ impl Unanswered {
     }
 
     /// Works of which nothing is open any more at `now`, each once.
-    pub fn settle(&mut self, now: Duration) -> Vec<String> {
-        let mut settled = Vec::new();
+    pub fn expire(&mut self, now: Duration) -> Vec<String> {
+        let mut expired = Vec::new();
         while self.ends.front().is_some_and(|(end, _)| *end <= now)
             && let Some((end, key)) = self.ends.pop_front()
         {
             if self.until.get(&key) == Some(&end) {
                 self.until.remove(&key);
-                settled.push(key);
+                expired.push(key);
             }
         }
-        settled
+        expired
     }
 
-    /// When [`Unanswered::settle`] is worth calling.
+    /// When [`Unanswered::expire`] is worth calling.
     pub fn due(&self) -> Option<Duration> {
         self.ends.front().map(|(end, _)| *end)
     }
@@ -66,8 +66,8 @@ mod tests {
         open.left_open("a", at(40));
         assert_eq!((open.until("a"), open.until("none")), (Some(at(115)), None));
         assert_eq!(open.due(), Some(at(85)));
-        assert_eq!(open.settle(at(90)), ["b"]);
-        assert_eq!((open.settle(at(114)), open.until("a")), (vec![], Some(at(115))));
-        assert_eq!((open.settle(at(115)), open.until("a"), open.due()), (vec!["a".to_owned()], None, None));
+        assert_eq!(open.expire(at(90)), ["b"]);
+        assert_eq!((open.expire(at(114)), open.until("a")), (vec![], Some(at(115))));
+        assert_eq!((open.expire(at(115)), open.until("a"), open.due()), (vec!["a".to_owned()], None, None));
     }
 }

@@ -11,7 +11,7 @@ use karmada_api::strings::labels;
 use tokio::sync::mpsc;
 
 use super::failure_log::FailureLog;
-use crate::member::{Gvk, Member, MemberError, MemberEvent, Watch, within};
+use crate::member::{Gvk, Member, MemberError, MemberEvent, Watch, namespaced_watch};
 use crate::retry::Waits;
 
 /// An event of a kind, with the kind's plural.
@@ -36,7 +36,7 @@ pub(super) async fn run(
         };
         let labels = format!("{}={}", labels::MANAGED, labels::MANAGED_VALUE);
         let watch = Watch { gvk: gvk.clone(), namespace: String::new(), labels, fields: String::new() };
-        let mut stream = within::watch(&*member, watch, &namespaces);
+        let mut stream = namespaced_watch::watch(&*member, watch, &namespaces);
         while let Some(event) = stream.next().await {
             match event {
                 Ok(event) => {

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::pace::Bucket;
+use karmada_proto::token_bucket::{Rate, TokenBucket};
+
 use super::retry_after::Pause;
 
 /// A first try that takes longer no longer blocks Works of later classes, nor counts towards the limit: on a member that hangs over one object the
@@ -69,7 +70,9 @@ pub struct Workqueue {
     tasks: BTreeMap<String, Task>,
     running: BTreeMap<String, Running>,
     suspects: BTreeSet<String>,
-    drift: Bucket,
+    /// How often drift is looked at.
+    rate: Rate,
+    drift: TokenBucket,
     applies_pause: Pause,
     removals_pause: Pause,
 }
@@ -82,11 +85,13 @@ pub fn removal_class(class: u8) -> u8 {
 impl Workqueue {
     /// Drift is looked at `rate` times a second.
     pub fn new(rate: f64) -> Self {
+        let rate = Rate { per_minute: rate.max(0.01) * 60.0, burst: rate * 2.0 };
         Self {
             tasks: BTreeMap::new(),
             running: BTreeMap::new(),
             suspects: BTreeSet::new(),
-            drift: Bucket::new(rate, rate * 2.0),
+            rate,
+            drift: TokenBucket::full(rate, Duration::ZERO),
             applies_pause: Pause::default(),
             removals_pause: Pause::default(),
         }
@@ -196,7 +201,7 @@ impl Workqueue {
             if gate.is_some_and(|gate| task.class > gate) {
                 continue;
             }
-            if task.cause == WorkReason::Drift && self.drift.take(now).is_err() {
+            if task.cause == WorkReason::Drift && self.drift.take(self.rate, now).is_err() {
                 continue;
             }
             taken.push(self.begin(key, task, now));

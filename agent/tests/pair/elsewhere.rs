@@ -67,7 +67,7 @@ async fn joined_for(uid: &str, member: &MemoryMember) -> Agent {
         connector: Arc::new(Tcp),
         identity_store,
         link: sender,
-        sources: karmada_agent::Sources::system(),
+        sources: karmada_agent::ClockAndRandom::system(),
     };
     let stop = CancellationToken::new();
     let config = Config { state_dir: Some(state.path().to_owned()), ..Config::default() };

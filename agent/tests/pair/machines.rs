@@ -125,7 +125,7 @@ impl Hub {
         let hash = report.hash.as_deref().unwrap_or_default();
         let fares = Fares { uid, hash, generation: *generation, applied: None, statuses: None };
         if self.works.get(&report.key).is_some_and(|work| *work.uid == **uid) {
-            self.statuses.insert(report.key.clone(), digest::status(fares));
+            self.statuses.insert(report.key.clone(), digest::status_row(fares));
         }
     }
 

@@ -122,7 +122,7 @@ async fn an_agent_that_takes_nothing_is_given_up_and_delays_nobody() {
         region: String::new(),
         zones: Vec::new(),
         patience: Duration::ZERO,
-        sources: karmada_agent::Sources::system(),
+        sources: karmada_agent::ClockAndRandom::system(),
     };
     let (link, _) = watch::channel(LinkView::default());
     let identity = join::join(&Tcp, &key, &ask, &link).await.unwrap();

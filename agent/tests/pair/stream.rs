@@ -24,7 +24,7 @@ use karmada_certs::{
 use karmada_gateway::connection::{Caller, carry};
 use karmada_gateway::fleet::LinkState;
 use karmada_gateway::ports::*;
-use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
+use karmada_gateway::{ClockAndRandom, Gateway, Options, SharedFleet};
 use karmada_interpreter::Native;
 use karmada_proto::frame;
 use karmada_proto::last_read::LastRead;
@@ -319,7 +319,7 @@ impl Hub {
             sweep: Duration::from_millis(200),
             ..Options::default()
         };
-        let sources = Sources::new(Timestamp::now, rand::random);
+        let sources = ClockAndRandom::new(Timestamp::now, rand::random);
         let fleet = SharedFleet::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
         let gateway = Gateway::new(ports, fleet, options);
         let service = karmada_gateway::service::of(&gateway);
@@ -421,7 +421,7 @@ impl Agent {
             connector: Arc::new(Tcp),
             identity_store,
             link: sender,
-            sources: karmada_agent::Sources::system(),
+            sources: karmada_agent::ClockAndRandom::system(),
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(run(config, parts, stop.clone()));

@@ -4,6 +4,7 @@
 //! was passed over. Selectors narrow what is asked about; RBAC looks at none, so that nothing else comes of them.
 
 use karmada_definitions::status::Cause;
+use karmada_schema::fields::text;
 use karmada_schema::object::meta;
 use karmada_schema::selector::LabelSelector;
 use serde_json::Value;
@@ -14,10 +15,6 @@ fn cause(reason: &'static str, field: &str, message: String) -> Cause {
 
 fn invalid(field: &str, value: &str, why: &str) -> Cause {
     cause("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
 }
 
 fn quoted(text: &str) -> String {

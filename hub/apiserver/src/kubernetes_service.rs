@@ -13,6 +13,7 @@ use karmada_registry::reconciler::{Next, Reconciler};
 use karmada_registry::services::{first_service_address, service_range};
 use karmada_registry::{Registry, User, WriteOptions};
 use karmada_schema::object::ObjectKey;
+use karmada_schema::time;
 use serde_json::{Value, json};
 
 /// The namespace of all but the range.
@@ -43,7 +44,7 @@ fn wanted(
         "spec": {"cidrs": [service_range()]},
         "status": {"conditions": [{
             "type": "Ready", "status": "True", "reason": "", "message": "the range of this API server is in use",
-            "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "lastTransitionTime": time::seconds(now),
         }]},
     });
     let mut all = vec![("networking.k8s.io", "servicecidrs", range), ("", "services", service)];
@@ -90,7 +91,11 @@ fn options() -> WriteOptions {
 ///
 /// # Errors
 /// The store refuses writes, or somebody else holds the address.
-pub async fn settle(registry: &Registry, port: u16, public: Option<SocketAddr>) -> Result<(), Status> {
+pub async fn ensure_service(
+    registry: &Registry,
+    port: u16,
+    public: Option<SocketAddr>,
+) -> Result<(), Status> {
     let options = options();
     for (group, plural, object) in wanted(port, public, registry.now()) {
         let catalogue = registry.catalogue();
@@ -142,7 +147,7 @@ impl Reconciler for KubernetesService {
     }
 
     async fn look(&mut self) -> Result<Next, Status> {
-        settle(&self.registry, self.port, self.public).await.map(|()| Next::OnChange)
+        ensure_service(&self.registry, self.port, self.public).await.map(|()| Next::OnChange)
     }
 }
 

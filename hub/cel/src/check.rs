@@ -158,7 +158,7 @@ impl<'a> Checker<'a> {
                 self.refuse(at, &format!("unexpected failed resolution of '{name}'"))
             }
             Type::Var(_) => {
-                self.types.fits(&Type::Dyn, &operand);
+                self.types.unify(&Type::Dyn, &operand);
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
@@ -229,7 +229,7 @@ impl<'a> Checker<'a> {
         let mut ty = Type::Bool;
         for part in parts {
             let found = self.infer(part);
-            if !self.types.fits(&found, &Type::Bool) {
+            if !self.types.unify(&found, &Type::Bool) {
                 ty = self.mismatch(part.at, &Type::Bool, &found);
             }
         }
@@ -291,7 +291,7 @@ impl<'a> Checker<'a> {
     fn joined(&mut self, before: Option<Type>, next: Type) -> Type {
         match before {
             None => next,
-            Some(before) if self.types.fits(&before, &next) => self.types.more_general(&before, &next),
+            Some(before) if self.types.unify(&before, &next) => self.types.more_general(&before, &next),
             Some(_) => Type::Dyn,
         }
     }
@@ -306,7 +306,7 @@ impl<'a> Checker<'a> {
             Type::List(element) => vec![(**element).clone()],
             Type::Map(key, value) => vec![(**key).clone(), (**value).clone()],
             Type::Dyn | Type::Error | Type::Var(_) => {
-                self.types.fits(&Type::Dyn, &range);
+                self.types.unify(&Type::Dyn, &range);
                 vec![Type::Dyn, Type::Dyn]
             }
             other => {
@@ -330,7 +330,7 @@ impl<'a> Checker<'a> {
 
     fn wants(&mut self, node: &Node, wanted: &Type) {
         let found = self.infer(node);
-        if !self.types.fits(wanted, &found) {
+        if !self.types.unify(wanted, &found) {
             self.mismatch(node.at, wanted, &found);
         }
     }

@@ -115,7 +115,7 @@ impl Compiling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::Turns;
+    use crate::compute_slots::Turns;
 
     fn costly(at: usize) -> String {
         format!(r"^\pL{{20}}z{at}$")

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kube_cel::cel::ExecutionError;
 
-use crate::turns::{BRIEF, LITTLE, Turn, Turns};
+use crate::compute_slots::{BRIEF, LITTLE, Turn, Turns};
 
 /// How much the expressions of one [`Evaluator`](crate::Evaluator) may cost together.
 #[derive(Clone, Copy, Debug)]

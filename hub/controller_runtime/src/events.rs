@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use karmada_api::binding::ResourceBinding;
+use karmada_api::time::seconds;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -199,6 +200,13 @@ impl Recorder {
         self.queue.add(same);
     }
 
+    /// Notes that `reason` happened to a binding, on itself and on the template that it places.
+    pub fn record_of_binding(&self, binding: &ResourceBinding, kind: EventType, reason: &str, message: &str) {
+        for about in [Reference::of_binding(binding), Reference::of_template(binding)] {
+            self.record(&about, kind, reason, message);
+        }
+    }
+
     /// How many occurrences were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -288,10 +296,6 @@ impl Recorder {
 fn refilled(bucket: &Bucket, now: jiff::Timestamp) -> f64 {
     let elapsed = now.duration_since(bucket.at).as_secs_f64().max(0.0);
     (bucket.tokens + elapsed / REFILL_SECONDS).min(BURST)
-}
-
-fn seconds(at: jiff::Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn new_event(same: &Sameness, namespace: &str, component: &str, waiting: Pending, serial: u64) -> Value {

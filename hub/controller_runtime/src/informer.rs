@@ -44,8 +44,8 @@ type Kinds = Mutex<BTreeMap<Resource, Arc<Informer>>>;
 struct Informer {
     resource: Resource,
     state: Mutex<State>,
-    /// Somebody came who was told nothing yet.
-    came: Notify,
+    /// A handler was added that was told nothing yet.
+    newcomers: Notify,
     /// Nobody hears any more.
     end: CancellationToken,
 }
@@ -60,7 +60,7 @@ struct State {
 struct Handler {
     number: u64,
     notice: Notice,
-    /// Whether it was told what there was when it came.
+    /// Whether it was told what there was when it was added.
     listed: watch::Sender<bool>,
     call: HandlerFn,
 }
@@ -124,7 +124,7 @@ impl Informers {
         &self.api
     }
 
-    /// Calls `hear` with every change of `resource` that is a `notice`, what there is now first.
+    /// Calls `call` with every change of `resource` that is a `notice`, what there is now first.
     pub fn add_handler(
         &self,
         resource: &Resource,
@@ -136,7 +136,7 @@ impl Informers {
             let informer = Arc::new(Informer {
                 resource: resource.clone(),
                 state: Mutex::default(),
-                came: Notify::new(),
+                newcomers: Notify::new(),
                 end: CancellationToken::new(),
             });
             tokio::spawn(keep_watching(self.api.clone(), informer.clone()));
@@ -148,7 +148,7 @@ impl Informers {
         let number = state.numbers;
         state.handlers.push(Handler { number, notice, listed, call: Box::new(call) });
         drop(state);
-        informer.came.notify_one();
+        informer.newcomers.notify_one();
         HandlerRegistration {
             number,
             informer: informer.clone(),
@@ -285,7 +285,7 @@ async fn follow(api: &dyn Api, mut stream: BoxStream<'static, Change>, informer:
     loop {
         tokio::select! {
             () = informer.end.cancelled() => return,
-            () = informer.came.notified() => match api.list(&informer.resource, "").await {
+            () = informer.newcomers.notified() => match api.list(&informer.resource, "").await {
                 Ok(present) => informer.state.lock().tell_newcomers(&present),
                 Err(_) => return,
             },
@@ -300,7 +300,7 @@ async fn follow(api: &dyn Api, mut stream: BoxStream<'static, Change>, informer:
 async fn wait_for_change(api: &dyn Api, informer: &Informer) {
     tokio::select! {
         () = informer.end.cancelled() => {}
-        () = informer.came.notified() => {}
+        () = informer.newcomers.notified() => {}
         () = api.resources_changed() => {}
         () = tokio::time::sleep(LOOK) => {}
     }

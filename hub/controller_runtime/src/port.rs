@@ -62,12 +62,12 @@ pub struct TemplateKey {
 }
 
 /// Where an object's JSON is read when somebody asks: who holds many objects holds no copies of them.
-pub trait Source: std::fmt::Debug + Send + Sync {
+pub trait JsonSource: std::fmt::Debug + Send + Sync {
     /// The whole object as JSON.
     fn json(&self) -> Bytes;
 }
 
-impl Source for Bytes {
+impl JsonSource for Bytes {
     fn json(&self) -> Bytes {
         self.clone()
     }
@@ -87,17 +87,17 @@ pub struct Object {
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// A digest of labels, annotations, owners and finalizers; equal ones within one process mean that none of them differ.
-    pub marks: u64,
+    pub metadata_digest: u64,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// The rest.
-    pub source: Arc<dyn Source>,
+    pub json_source: Arc<dyn JsonSource>,
 }
 
 impl Object {
     /// The whole object as JSON.
     pub fn json(&self) -> Bytes {
-        self.source.json()
+        self.json_source.json()
     }
 
     /// Reads the object as a typed kind.

@@ -29,7 +29,7 @@ pub enum Action {
     Done,
     /// Once more after this long, changes or not.
     RequeueAfter(Duration),
-    /// Nothing until something changes that makes room, or the queue's patience ends.
+    /// Once more when the key is woken because something may have made room, or after the queue's time for that.
     AwaitRoom,
 }
 
@@ -42,7 +42,7 @@ pub enum Error {
     /// Anything else, in words.
     #[error("{0}")]
     Other(String),
-    /// The same, where it is known when a further try is worth while, and that none is before.
+    /// Anything else, where it is known from when on a further try is worth while.
     #[error("{words}")]
     Later {
         /// In words.
@@ -78,8 +78,9 @@ pub trait Controller: Send + Sync + 'static {
 /// What wakes a controller, and for which keys.
 pub struct Source<K> {
     origin: Origin<K>,
-    settle: Duration,
-    /// Whether the keys are read in the object: of a deletion that no watch saw, nothing but the object's own key is told.
+    debounce: Duration,
+    /// Whether `map` reads the keys in the object. Of a deletion that no watch saw only the object's own key is told: the keys that it woke
+    /// last are remembered for that.
     reads: bool,
 }
 
@@ -111,12 +112,12 @@ impl<K> Source<K> {
             notice: Notice::All,
             map: Box::new(map),
         };
-        Source { origin, settle: Duration::ZERO, reads: true }
+        Source { origin, debounce: Duration::ZERO, reads: true }
     }
 
-    /// Whatever `tell` hands to the one that it is given.
+    /// Whatever keys `tell` passes to the function that it is called with.
     pub fn told(tell: impl FnOnce(Wake<K>) + Send + 'static) -> Self {
-        Source { origin: Origin::Told(Box::new(tell)), settle: Duration::ZERO, reads: false }
+        Source { origin: Origin::Told(Box::new(tell)), debounce: Duration::ZERO, reads: false }
     }
 
     /// The same changes, waking keys of another shape.
@@ -134,7 +135,7 @@ impl<K> Source<K> {
                 tell(Box::new(move |keys| wake(keys.into_iter().map(&into).collect())));
             })),
         };
-        Source { origin, settle: self.settle, reads: self.reads }
+        Source { origin, debounce: self.debounce, reads: self.reads }
     }
 
     /// Not a change of the status alone: for those who never read it.
@@ -150,8 +151,8 @@ impl<K> Source<K> {
     }
 
     /// A key waits this long, so that changes close together cost one reconcile.
-    pub fn settling(mut self, settle: Duration) -> Self {
-        self.settle = settle;
+    pub fn debounced(mut self, debounce: Duration) -> Self {
+        self.debounce = debounce;
         self
     }
 
@@ -208,7 +209,7 @@ async fn run_any<K: Ord + Clone + Debug + Send + Sync + 'static>(
         queues.enter(controller.name(), queue.clone());
     }
     let mut tasks = JoinSet::new();
-    for Source { origin, settle, reads } in sources {
+    for Source { origin, debounce: settle, reads } in sources {
         let queue = queue.clone();
         let wake = move |keys: Vec<K>| {
             keys.into_iter().for_each(|key| queue.add_after(key, settle));
@@ -295,11 +296,11 @@ async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(
         tracing::trace!(controller = controller.name(), ?key, "reconciling");
         let outcome = AssertUnwindSafe(controller.reconcile(&key)).catch_unwind().await;
         tracing::trace!(controller = controller.name(), ?key, "reconciled");
-        settle(&*controller, &*queue, &key, outcome);
+        record_outcome(&*controller, &*queue, &key, outcome);
     }
 }
 
-fn settle<K: Ord + Clone + Debug + Send + Sync + 'static>(
+fn record_outcome<K: Ord + Clone + Debug + Send + Sync + 'static>(
     controller: &dyn Controller<Key = K>,
     queue: &dyn WorkQueue<K>,
     key: &K,

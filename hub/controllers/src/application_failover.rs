@@ -9,11 +9,11 @@ use karmada_api::binding::ResourceBinding;
 use karmada_core::failover::{Rules, look};
 use karmada_core::feature_gates::Gate;
 
-use crate::bindings_index::BindingsIndex;
 use crate::controller_context::ControllerContext;
 use crate::eviction_events::{tell_left, tell_refused};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
+use crate::indexes::bindings::BindingsIndex;
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
 

@@ -21,17 +21,17 @@ use karmada_core::targets::Places;
 use karmada_interpreter::Operation;
 use serde_json::Value;
 
-use crate::bindings_index::BindingsIndex;
 use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::indexes::bindings::BindingsIndex;
+use crate::indexes::works::binding_id;
 use crate::interpretations::uninterpreted;
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::{Removal, RemovalLimit};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::typed::Transition;
-use crate::works_index::binding_id;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
@@ -123,7 +123,7 @@ impl Binding {
         );
         let (bindings, removal_limit) = (shared.bindings.clone(), shared.removal_limit.clone());
         sources.push(shared.removal_limit.policies.wakes(move |_| {
-            removal_limit.all_marked().iter().filter_map(|work| bindings.of_work(work)).collect()
+            removal_limit.all_held().iter().filter_map(|work| bindings.of_work(work)).collect()
         }));
         sources.extend(shared.residency.withheld(&shared.clusters));
         sources
@@ -169,7 +169,7 @@ impl Binding {
             match removal {
                 Removal::Goes => self.remove_works(std::iter::once(work)).await?,
                 Removal::Waits => {}
-                Removal::Held { mark, first } => self.hold(work, &mark, first).await?,
+                Removal::Held { since, first } => self.hold(work, &since, first).await?,
             }
         }
         Ok(follows)
@@ -185,7 +185,7 @@ impl Binding {
             let id = self.shared.bindings.id_of(&key);
             let own = id.map(|id| self.shared.works.of(&id)).unwrap_or_default();
             for at in own.iter().filter(|at| *at.namespace == *namespace) {
-                let found = fetch::object(&*self.shared.api, &works, &at.namespace, &at.name).await?;
+                let found = fetch::get_object(&*self.shared.api, &works, &at.namespace, &at.name).await?;
                 if found.is_some_and(|work| !is_decided(&work)) {
                     return Ok(true);
                 }
@@ -221,10 +221,10 @@ impl Binding {
     }
 
     /// Marks a Work that waits for a person, and tells of the first of a site.
-    async fn hold(&self, work: &Object, mark: &str, first: bool) -> Result<(), Error> {
-        let mut marked: Value = work.parse()?;
-        object::set_label(&mut marked, REMOVAL_HELD, mark);
-        self.rewrite(marked).await?;
+    async fn hold(&self, work: &Object, since: &str, first: bool) -> Result<(), Error> {
+        let mut held: Value = work.parse()?;
+        object::set_label(&mut held, REMOVAL_HELD, since);
+        self.rewrite(held).await?;
         let cluster = names::cluster_of_execution_namespace(&work.key.namespace).unwrap_or_default();
         if first {
             let message = format!(
@@ -442,7 +442,8 @@ impl Binding {
         };
         let names = || binding.spec.clusters.iter().map(|target| target.name.as_str()).collect::<Vec<_>>();
         tracing::debug!(namespace = binding.namespace(), binding = binding.name(), clusters = ?names(), "Works of a binding");
-        let writes = binding::works(&input).map(|wanted| self.write_and_tell(template, wanted).boxed());
+        let writes =
+            binding::render_works(&input).map(|wanted| self.write_and_tell(template, wanted).boxed());
         let mut outcomes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
         let (mut failed, mut withheld) = (None, None);
         let key = Key { namespace: binding.namespace().into(), name: binding.name().into() };

@@ -21,6 +21,7 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, ApiError, DeletionPropagation, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
+use crate::typed::Transition;
 
 /// Where knowledge of the agents' links comes from: the gateway's memory, for liveness is not stored.
 pub trait ContactSource: Send + Sync + 'static {
@@ -42,6 +43,14 @@ const END_LOOK: Duration = Duration::from_secs(1);
 
 /// Roles that earlier hubs made for a cluster's agent, whose stream suffices now: kind, name, namespace.
 type Role = (&'static str, String, String);
+
+/// Whether a cluster came, is leaving, or went.
+pub(crate) fn comes_or_goes(transition: &Transition<Cluster>) -> bool {
+    let state = |cluster: &Option<Arc<Cluster>>| {
+        cluster.as_ref().map(|cluster| (cluster.metadata.uid.clone(), cluster.deleting()))
+    };
+    state(&transition.before) != state(&transition.now)
+}
 
 /// The controller.
 pub struct ClusterController {

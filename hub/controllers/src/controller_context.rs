@@ -28,15 +28,16 @@ use karmada_resource_interpreter::Customizations;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::bindings_index::BindingsIndex;
-use crate::claims_index::ClaimsIndex;
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
 use crate::group_turns::GroupTurns;
+use crate::indexes::bindings::BindingsIndex;
+use crate::indexes::claims::ClaimsIndex;
+use crate::indexes::namespaces::Names;
+use crate::indexes::owned_works::{self, OwnedWorksIndex};
+use crate::indexes::works::WorksIndex;
 use crate::informer::{HandlerRegistration, Informers, Notice};
 use crate::metrics::Metrics;
-use crate::namespaces_index::Names;
-use crate::owned_works_index::{self, OwnedWorksIndex};
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};
 use crate::removal_limit::RemovalLimit;
 use crate::reservations::Reservations;
@@ -44,7 +45,6 @@ use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error};
 use crate::shared_lists::SharedLists;
 use crate::typed::Typed;
-use crate::works_index::WorksIndex;
 
 /// What came of writing a Work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,9 +162,9 @@ impl ControllerContext {
             clock,
             recorder,
             works: Arc::default(),
-            quota_works: Arc::new(OwnedWorksIndex::new(owned_works_index::quota_of)),
-            service_works: Arc::new(OwnedWorksIndex::new(owned_works_index::service_of)),
-            export_works: Arc::new(OwnedWorksIndex::new(owned_works_index::export_of)),
+            quota_works: Arc::new(OwnedWorksIndex::new(owned_works::quota_of)),
+            service_works: Arc::new(OwnedWorksIndex::new(owned_works::service_of)),
+            export_works: Arc::new(OwnedWorksIndex::new(owned_works::export_of)),
             bindings: Arc::default(),
             claims: Arc::default(),
             clusters,

@@ -47,7 +47,7 @@ pub struct Followers {
     /// The queue of who makes statuses.
     pub statuses: Arc<Queue<Key>>,
     /// How long changes settle before statuses are made.
-    pub settle: Duration,
+    pub debounce: Duration,
 }
 
 /// What a referrer depends on that is there, held for as long as it is looked at.
@@ -124,7 +124,7 @@ impl Dependencies {
             }
             if matches!(change, Change::Applied(_)) && index.is_attached(&at) {
                 followers.works.add(at.clone());
-                followers.statuses.add_after(at, followers.settle);
+                followers.statuses.add_after(at, followers.debounce);
             }
         });
         informers.handle_all(wanted, Notice::ButStatus, &stop, handler).await;
@@ -234,7 +234,7 @@ impl Dependencies {
             if name.is_empty() {
                 objects = api.list(&resource, namespace).await?;
             } else {
-                objects.extend(fetch::object(api, &resource, namespace, name).await?);
+                objects.extend(fetch::get_object(api, &resource, namespace, name).await?);
             }
         }
         let held = |object: Arc<Object>| {

@@ -54,7 +54,7 @@ pub struct Makers {
     /// The queue of who makes statuses.
     pub statuses: Arc<Queue<Key>>,
     /// How long changes settle before statuses are made.
-    pub settle: Duration,
+    pub debounce: Duration,
 }
 
 impl Detector {
@@ -102,7 +102,7 @@ impl Detector {
             let name = names::binding_name(&template.resource.kind, &template.key.name);
             let binding = Key { namespace: template.key.namespace, name: name.into() };
             if of_statuses.shared.bindings.contains(&binding) {
-                of_statuses.makers.statuses.add_after(binding, of_statuses.makers.settle);
+                of_statuses.makers.statuses.add_after(binding, of_statuses.makers.debounce);
             }
         });
         tokio::join!(
@@ -141,7 +141,7 @@ impl Detector {
         let mut changed = detector::claim(&mut template, policy);
         if activation::is_lazy(policy) || object::annotation(&template, annotations::LAZILY_SEEN).is_some() {
             let binding = self.binding_of(&template).await?;
-            changed |= activation::mark_waiting(&mut template, policy, binding.as_ref());
+            changed |= activation::note_template_digest(&mut template, policy, binding.as_ref());
         }
         if !changed {
             return self.write_binding(&template, policy, priority).await;
@@ -209,12 +209,13 @@ impl Detector {
         let resource = kinds::bindings(api, namespace)?;
         let name = names::binding_name(object::kind(template), object::name(template));
         let existing = self.binding_of(template).await?;
-        let change = detector::binding(template, policy, existing.as_ref(), self.shared.reading(), priority);
+        let change =
+            detector::plan_binding(template, policy, existing.as_ref(), self.shared.reading(), priority);
         let written = match change {
             Ok(BindingChange::Nothing) => {
                 let key = Key { namespace: namespace.into(), name: name.into() };
                 self.makers.works.add(key.clone());
-                self.makers.statuses.add_after(key, self.makers.settle);
+                self.makers.statuses.add_after(key, self.makers.debounce);
                 return Ok(Action::Done);
             }
             Ok(BindingChange::Replace) => {

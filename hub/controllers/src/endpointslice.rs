@@ -16,12 +16,12 @@ use serde_json::Value;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::owned_works_index::{OwnedWorksIndex, export_of};
+use crate::indexes::owned_works::{OwnedWorksIndex, export_of};
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 
 /// Answers of several clusters mostly come together, and one that changes all the time is written no more often.
-const SETTLES: Duration = Duration::from_secs(1);
+const DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// How long to wait for a name that is another Service's yet.
 const WAIT: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ impl EndpointSlices {
             let (Change::Applied(slice) | Change::Deleted(slice)) = change;
             of_slice(slice).into_iter().collect()
         });
-        vec![works.settling(SETTLES), slices.settling(SETTLES), clusters(shared)]
+        vec![works.debounced(DEBOUNCE), slices.debounced(DEBOUNCE), clusters(shared)]
     }
 
     fn api(&self) -> &dyn Api {

@@ -20,13 +20,13 @@ use karmada_core::skip::SkipRules;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::indexes::owned_works::service_of;
 use crate::multiclusterservice::{bindings, clusters, of_leaving, templates};
-use crate::owned_works_index::service_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 
 /// Answers of several providers mostly come together, and one that changes all the time is written to every consumer no more often.
-const SETTLES: Duration = Duration::from_secs(1);
+const DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -58,14 +58,16 @@ impl EndpointSliceDispatch {
             key.into_iter().collect()
         });
         let own = Source::own(API, "MultiClusterService").but_status();
-        vec![own, templates(shared), bindings(), works.settling(SETTLES), clusters(shared)]
+        vec![own, templates(shared), bindings(), works.debounced(DEBOUNCE), clusters(shared)]
     }
 
     async fn found(&self, key: &Key) -> Result<Found, Error> {
         let (api, mut all): (&dyn Api, _) = (&*self.shared.api, Found::default());
         let resource = kinds::works(api)?;
         for at in self.shared.service_works.of(key) {
-            let Some(found) = fetch::object(api, &resource, &at.namespace, &at.name).await? else { continue };
+            let Some(found) = fetch::get_object(api, &resource, &at.namespace, &at.name).await? else {
+                continue;
+            };
             if found.deleting {
                 continue;
             }
@@ -116,7 +118,7 @@ impl Controller for EndpointSliceDispatch {
             fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Found { told, held } = self.found(key).await?;
         let there = held.keys().cloned().collect();
-        let template = fetch::object(api, &kinds::services(api)?, &key.namespace, &key.name).await?;
+        let template = fetch::get_object(api, &kinds::services(api)?, &key.namespace, &key.name).await?;
         let is_there = template.is_some_and(|template| !template.deleting);
         let may_cross =
             |one: &&MultiClusterService| is_there && kept_out(one, &SkipRules::default()).is_none();

@@ -6,23 +6,16 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::strings::events;
 
 use crate::controller_context::ControllerContext;
-use crate::events::{EventType, Reference};
+use crate::events::EventType;
 
 /// Tells that a binding leaves a cluster, or has left it.
 pub(crate) fn tell_left(shared: &ControllerContext, binding: &ResourceBinding, cluster: &str, how: &str) {
     let message = format!("Evict from cluster {cluster} succeed: {how}.");
-    tell(shared, binding, EventType::Normal, events::EVICT_WORKLOAD_SUCCEED, &message);
+    shared.recorder.record_of_binding(binding, EventType::Normal, events::EVICT_WORKLOAD_SUCCEED, &message);
 }
 
 /// Tells why a binding that should leave a cluster does not.
 pub(crate) fn tell_refused(shared: &ControllerContext, binding: &ResourceBinding, cluster: &str, why: &str) {
     let message = format!("Evict from cluster {cluster} failed: {why}.");
-    tell(shared, binding, EventType::Warning, events::EVICT_WORKLOAD_FAILED, &message);
-}
-
-fn tell(shared: &ControllerContext, binding: &ResourceBinding, kind: EventType, reason: &str, message: &str) {
-    let (own, template) = (Reference::of_binding(binding), Reference::of_template(binding));
-    for about in [&own, &template] {
-        shared.recorder.record(about, kind, reason, message);
-    }
+    shared.recorder.record_of_binding(binding, EventType::Warning, events::EVICT_WORKLOAD_FAILED, &message);
 }

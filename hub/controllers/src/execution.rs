@@ -13,10 +13,10 @@ use karmada_api::work::Work;
 use karmada_api::{names, object};
 use karmada_core::status;
 
-use crate::bindings_index::BindingsIndex;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::indexes::bindings::BindingsIndex;
 use crate::port::{Api, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 
@@ -51,7 +51,7 @@ impl Execution {
             .wakes(move |transition| left_over(removal_limit.to_judge_again(transition), &bindings));
         let (bindings, removal_limit) = (shared.bindings.clone(), shared.removal_limit.clone());
         let policies =
-            shared.removal_limit.policies.wakes(move |_| left_over(removal_limit.all_marked(), &bindings));
+            shared.removal_limit.policies.wakes(move |_| left_over(removal_limit.all_held(), &bindings));
         vec![works, clusters, words, policies]
     }
 
@@ -94,7 +94,7 @@ impl Execution {
             return Ok(false);
         }
         let clusters = kinds::clusters(self.api())?;
-        let cluster = fetch::object(self.api(), &clusters, "", name).await?;
+        let cluster = fetch::get_object(self.api(), &clusters, "", name).await?;
         Ok(cluster.is_some_and(|cluster| !cluster.deleting))
     }
 
@@ -127,7 +127,8 @@ impl Controller for Execution {
             for work in self.api().list(&resource, &key.namespace).await? {
                 self.one(&resource, work).await?;
             }
-        } else if let Some(work) = fetch::object(self.api(), &resource, &key.namespace, &key.name).await? {
+        } else if let Some(work) = fetch::get_object(self.api(), &resource, &key.namespace, &key.name).await?
+        {
             self.one(&resource, work).await?;
         }
         Ok(Action::Done)

@@ -24,9 +24,9 @@ use karmada_core::scheduler::{self, Input};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::agent_ports::estimator::{self, Estimator};
 use crate::controller_context::ControllerContext;
-use crate::estimator::{self, Estimator};
-use crate::events::{EventType, Reference};
+use crate::events::EventType;
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, Change, Key, Resource};
@@ -146,7 +146,7 @@ impl Failback {
         if let Some(wanted) = failback::given_up(binding, self.patience, now) {
             api.update(resource, fetch::to_value(&wanted)?).await?;
             let why = "What it returned to did not become healthy: it stays where it was.".to_owned();
-            self.record(&wanted, EventType::Warning, &why);
+            self.shared.recorder.record_of_binding(&wanted, EventType::Warning, events::FAILBACK, &why);
         } else if let Some(status) = failback::status_after_giving_up(binding) {
             let wanted = ResourceBinding { status, ..binding.clone() };
             api.update_status(resource, fetch::to_value(&wanted)?).await?;
@@ -168,13 +168,7 @@ impl Failback {
             names(from),
             names(&binding.spec.clusters)
         );
-        self.record(binding, EventType::Normal, &message);
-    }
-
-    fn record(&self, binding: &ResourceBinding, kind: EventType, message: &str) {
-        for about in [Reference::of_binding(binding), Reference::of_template(binding)] {
-            self.shared.recorder.record(&about, kind, events::FAILBACK, message);
-        }
+        self.shared.recorder.record_of_binding(binding, EventType::Normal, events::FAILBACK, &message);
     }
 }
 

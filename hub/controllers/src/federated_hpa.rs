@@ -21,12 +21,12 @@ use karmada_interpreter::Operation;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::agent_ports::pod_metrics::{PodMetrics, Question};
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::metrics::Measure;
-use crate::pod_metrics::{PodMetrics, Question};
 use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 
@@ -76,7 +76,7 @@ impl FederatedHPAs {
             let (kind, version) = (&meant.kind, &meant.api_version);
             return unable(format!("no matches for kind \"{kind}\" in version \"{version}\""));
         };
-        let Some(found) = fetch::object(api, &resource, hpa.namespace(), &meant.name).await? else {
+        let Some(found) = fetch::get_object(api, &resource, hpa.namespace(), &meant.name).await? else {
             return unable(format!("{} \"{}\" not found", resource.plural, meant.name));
         };
         let object = found.value()?;

@@ -23,7 +23,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::EventType;
 use crate::federated_resource_quota_sync::about;
 use crate::fetch::{self, kinds};
-use crate::owned_works_index::quota_of;
+use crate::indexes::owned_works::quota_of;
 use crate::port::{Api, ApiError, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source, key_of};
 
@@ -46,15 +46,15 @@ impl FederatedResourceQuotaStatusController {
         Arc::new(FederatedResourceQuotaStatusController { shared, tallies: Mutex::default() })
     }
 
-    /// What wakes this controller: a quota; a Work of it; where quotas are enforced, a binding, for the quotas of its namespace. `settle`: changes that
+    /// What wakes this controller: a quota; a Work of it; where quotas are enforced, a binding, for the quotas of its namespace. `debounce`: changes that
     /// come together make one write of the status.
-    pub fn wakes(shared: &ControllerContext, settle: Duration) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext, debounce: Duration) -> Vec<Source<Key>> {
         let own = Source::own("policy.karmada.io/v1alpha1", "FederatedResourceQuota").but_status();
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;
             quota_of(work).into_iter().collect()
         });
-        let mut sources = vec![own, works.settling(settle)];
+        let mut sources = vec![own, works.debounced(debounce)];
         if shared.gates.enabled(Gate::FederatedQuotaEnforcement) {
             let quotas = shared.quotas.clone();
             let bindings = Source::new("work.karmada.io/v1alpha2", "ResourceBinding", move |change| {
@@ -62,7 +62,7 @@ impl FederatedResourceQuotaStatusController {
                 let own = quotas.all(&namespace);
                 own.iter().map(|one| Key { namespace: namespace.clone(), name: one.name().into() }).collect()
             });
-            sources.push(bindings.but_status().settling(settle));
+            sources.push(bindings.but_status().debounced(debounce));
         }
         sources
     }

@@ -6,20 +6,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::cluster::Cluster;
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_api::names;
 use karmada_api::strings::events;
 use karmada_api::work::Work;
 use karmada_core::quota::works;
 
+use crate::cluster::comes_or_goes;
 use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::owned_works_index::quota_of;
+use crate::indexes::owned_works::quota_of;
 use crate::port::{Api, Change, Key};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::typed::Transition;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -27,14 +26,6 @@ const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 /// The controller.
 pub struct FederatedResourceQuotaSync {
     shared: Arc<ControllerContext>,
-}
-
-/// Whether a cluster came, is leaving, or went.
-fn comes_or_goes(transition: &Transition<Cluster>) -> bool {
-    let state = |cluster: &Option<Arc<Cluster>>| {
-        cluster.as_ref().map(|cluster| (cluster.metadata.uid.clone(), cluster.deleting()))
-    };
-    state(&transition.before) != state(&transition.now)
 }
 
 /// What events of a quota are about.
@@ -79,7 +70,7 @@ impl FederatedResourceQuotaSync {
     async fn remove(&self, key: &Key) -> Result<(), Error> {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::works(api)?;
-        let found = fetch::object(api, &resource, &key.namespace, &key.name).await?;
+        let found = fetch::get_object(api, &resource, &key.namespace, &key.name).await?;
         match found {
             Some(work) => self.shared.remove_work(&work).await,
             None => Ok(()),

@@ -82,7 +82,7 @@ pub mod kinds {
 ///
 /// # Errors
 /// As of [`Api::get`], save that there is none.
-pub async fn object(
+pub async fn get_object(
     api: &dyn Api,
     resource: &Resource,
     namespace: &str,
@@ -105,7 +105,7 @@ pub async fn get<T: DeserializeOwned>(
     namespace: &str,
     name: &str,
 ) -> Result<Option<T>, Error> {
-    let found = object(api, resource, namespace, name).await?;
+    let found = get_object(api, resource, namespace, name).await?;
     found.map(|object| Ok(object.parse()?)).transpose()
 }
 

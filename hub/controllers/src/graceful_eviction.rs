@@ -10,10 +10,10 @@ use jiff::SignedDuration;
 use karmada_api::binding::ResourceBinding;
 use karmada_core::eviction::assess;
 
-use crate::bindings_index::BindingsIndex;
 use crate::controller_context::ControllerContext;
 use crate::eviction_events::tell_left;
 use crate::fetch::{self, kinds};
+use crate::indexes::bindings::BindingsIndex;
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use karmada_api::object;
 use karmada_api::strings::annotations;
-use karmada_core::hpa_scale_target::{ScaleTarget, marked, scaled};
+use karmada_core::hpa_scale_target::{ScaleTarget, scaled, with_retain_replicas};
 use serde_json::Value;
 
 use crate::controller_context::ControllerContext;
@@ -98,7 +98,7 @@ impl Controller for HpaScaleTargetMarker {
         let Some(resource) = resource else { return Ok(Action::Done) };
         let found: Option<Value> = fetch::get(api, &resource, &key.namespace, &target.name).await?;
         let Some(object) = found.filter(|found| !object::deleting(found)) else { return Ok(Action::Done) };
-        if let Some(wanted) = marked(&object, self.scaling(key).await?.as_deref()) {
+        if let Some(wanted) = with_retain_replicas(&object, self.scaling(key).await?.as_deref()) {
             api.update(&resource, wanted).await?;
         }
         Ok(Action::Done)

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::owned_works_index::service_of;
+use crate::indexes::owned_works::service_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 use crate::typed::{Transition, Typed};
@@ -43,7 +43,7 @@ pub struct MultiClusterServices {
 
 /// A cluster's way of taking part: whether it is there, and fit.
 fn standing(cluster: &Option<Arc<Cluster>>) -> Option<Result<(), Unfit>> {
-    cluster.as_ref().map(|cluster| core::fits(cluster))
+    cluster.as_ref().map(|cluster| core::takes_part(cluster))
 }
 
 /// Whether there is anything to do for a cluster that took part in one way and does in another now. One that is not well any more keeps what it
@@ -157,7 +157,7 @@ impl MultiClusterServices {
         let name = core::question_name(&key.namespace, &key.name);
         let mut held = BTreeMap::new();
         for at in self.shared.service_works.of(key).iter().filter(|at| at.name.starts_with(&*name)) {
-            let Some(found) = fetch::object(self.api(), &resource, &at.namespace, &at.name).await? else {
+            let Some(found) = fetch::get_object(self.api(), &resource, &at.namespace, &at.name).await? else {
                 continue;
             };
             let cluster = names::cluster_of_execution_namespace(&at.namespace);
@@ -269,7 +269,7 @@ impl MultiClusterServices {
     async fn has_works(&self, key: &Key) -> Result<bool, Error> {
         let resource = kinds::works(self.api())?;
         for at in self.shared.service_works.of(key) {
-            let found = fetch::object(self.api(), &resource, &at.namespace, &at.name).await?;
+            let found = fetch::get_object(self.api(), &resource, &at.namespace, &at.name).await?;
             if found.is_some_and(|work| !work.deleting) {
                 return Ok(true);
             }

@@ -17,10 +17,10 @@ use serde_json::Value;
 
 use crate::controller_context::{ControllerContext, Put};
 use crate::fetch::{self, kinds};
+use crate::indexes::works::binding_id;
 use crate::port::{Api, ApiError, Change};
 use crate::runner::{Action, Controller, Error, Source, key_of};
 use crate::typed::Transition;
-use crate::works_index::binding_id;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -164,8 +164,8 @@ impl NamespaceSync {
     /// Sends a namespace to one cluster.
     async fn send(&self, namespace: &Value, cluster: &Cluster) -> Result<Outcome, Error> {
         let overrides = self.shared.overrides.all("");
-        let work =
-            decide::work(namespace, cluster, &overrides).map_err(|error| Error::Other(error.to_string()))?;
+        let work = decide::namespace_work(namespace, cluster, &overrides)
+            .map_err(|error| Error::Other(error.to_string()))?;
         match self.put(&work).await {
             Ok(true) => Ok(Outcome::Done),
             // One on its way out is made anew when it is gone.

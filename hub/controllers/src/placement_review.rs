@@ -151,22 +151,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rig::{self, Rig};
+    use crate::testing::{self, Rig};
 
     fn policy(site: &str) -> Value {
-        json!({"apiVersion": rig::POLICY_API, "kind": "PropagationPolicy", "metadata": {"name": "p", "namespace": "default"},
+        json!({"apiVersion": testing::POLICY_API, "kind": "PropagationPolicy", "metadata": {"name": "p", "namespace": "default"},
             "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
                 "placement": {"clusterAffinity": {"clusterNames": [site]}}}})
     }
 
     async fn sites(rig: &Rig, as_if: &AsIf, what_if: &WhatIf) -> Vec<String> {
-        let review = review(&rig.shared, &rig::config_map("c"), as_if, what_if).await.unwrap();
+        let review = review(&rig.shared, &testing::config_map("c"), as_if, what_if).await.unwrap();
         review.works.into_iter().map(|work| work.cluster).collect()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_policy_that_is_given_counts_in_the_place_of_the_one_of_its_name_and_nothing_is_written() {
-        let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+        let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
         let rig = Rig::new(clusters.chain([policy("m1")])).await;
         let revision = rig.api.revision();
         assert_eq!(sites(&rig, &AsIf::default(), &WhatIf::default()).await, ["m1"]);
@@ -175,7 +175,7 @@ mod tests {
         let gone = WhatIf { removed_clusters: ["m1".into()].into(), ..WhatIf::default() };
         assert!(sites(&rig, &AsIf::default(), &gone).await.is_empty());
         let unknown = WhatIf { full_clusters: ["m9".into()].into(), ..WhatIf::default() };
-        let refused = review(&rig.shared, &rig::config_map("c"), &given, &unknown).await;
+        let refused = review(&rig.shared, &testing::config_map("c"), &given, &unknown).await;
         assert!(matches!(refused, Err(Error::Other(words)) if words == "there is no cluster m9"));
         assert_eq!(rig.api.revision(), revision);
     }

@@ -11,9 +11,9 @@ use karmada_api::strings::finalizers;
 use karmada_core::detector::{self, Rank, Subject};
 use serde_json::Value;
 
-use crate::claims_index;
 use crate::controller_context::ControllerContext;
 use crate::fetch::{self, kinds};
+use crate::indexes::claims;
 use crate::port::{Api, Change, Key, Resource, TemplateKey};
 use crate::queue::Queue;
 use crate::runner::{Action, Controller, Error, Source};
@@ -81,7 +81,7 @@ impl Policy {
         mut whole: Value,
     ) -> Result<(), Error> {
         let api = &*self.shared.api;
-        let Some((key, id)) = claims_index::mark_of(policy) else {
+        let Some((key, id)) = claims::claim_label_of(policy) else {
             return self.let_go(resource, &mut whole).await;
         };
         // Which kind of bindings, the namespace of one says: a policy for the whole fleet has claimed some of both.

@@ -14,6 +14,9 @@ use karmada_core::feature_gates::Gate;
 use karmada_core::skip::SkipRules;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_ports::estimator::Estimator;
+use crate::agent_ports::measured_questions::Measured;
+use crate::agent_ports::pod_metrics::PodMetrics;
 use crate::application_failover::ApplicationFailover;
 use crate::binding::Binding;
 use crate::cluster::{ClusterController, ContactSource};
@@ -25,8 +28,7 @@ use crate::deployment_replicas_syncer::DeploymentReplicasSyncer;
 use crate::detector::{Detector, Makers};
 use crate::endpointslice::EndpointSlices;
 use crate::endpointslice_dispatch::EndpointSliceDispatch;
-use crate::estimator::Estimator;
-use crate::eviction_loops::LifecycleOptions;
+use crate::eviction_options::LifecycleOptions;
 use crate::execution::Execution;
 use crate::failback::Failback;
 use crate::federated_hpa::FederatedHPAs;
@@ -35,11 +37,9 @@ use crate::federated_resource_quota_sync::FederatedResourceQuotaSync;
 use crate::graceful_eviction::GracefulEviction;
 use crate::hpa_scale_target_marker::HpaScaleTargetMarker;
 use crate::informer::Informers;
-use crate::measured_questions::Measured;
 use crate::multiclusterservice::MultiClusterServices;
 use crate::namespace::NamespaceSync;
 use crate::no_execute::NoExecuteTaints;
-use crate::pod_metrics::PodMetrics;
 use crate::policy::Policy;
 use crate::port::{Key, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
@@ -56,7 +56,7 @@ use crate::workload_rebalancer::Rebalancers;
 const WORKERS: usize = 4;
 
 /// Reports of the sites of one binding mostly come together: within this they make one write of its status.
-const STATUS_SETTLES: Duration = Duration::from_millis(250);
+const STATUS_DEBOUNCE: Duration = Duration::from_millis(250);
 
 /// How the loops are to run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,7 +84,7 @@ pub struct AgentPorts {
 /// Takes in what there is; the loops, each to be run until it ends.
 ///
 /// # Errors
-/// As of [`Shared::load`].
+/// As of [`ControllerContext::load`].
 pub async fn loops(
     informers: &Informers,
     shared: &Arc<ControllerContext>,
@@ -103,7 +103,7 @@ pub async fn loops(
         scheduler: Some(scheduler.clone()),
         works: works.clone(),
         statuses: statuses.clone(),
-        settle: STATUS_SETTLES,
+        debounce: STATUS_DEBOUNCE,
     };
     let takeover = match shared.gates.enabled(Gate::PropagationPolicyPreemption) {
         true => Takeover::AsPoliciesSay,
@@ -116,12 +116,12 @@ pub async fn loops(
     loops.add(Policy::new(shared.clone(), templates), Arc::<Queue<_>>::default(), Policy::wakes(shared));
     loops.dependencies(
         shared,
-        Followers { works: works.clone(), statuses: statuses.clone(), settle: STATUS_SETTLES },
+        Followers { works: works.clone(), statuses: statuses.clone(), debounce: STATUS_DEBOUNCE },
     );
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
     loops.named(Name::Binding, Binding::new(shared.clone()), works, Binding::wakes(shared));
-    let wakes = BindingStatus::wakes(shared, STATUS_SETTLES);
+    let wakes = BindingStatus::wakes(shared, STATUS_DEBOUNCE);
     loops.named(Name::BindingStatus, BindingStatus::new(shared.clone()), statuses, wakes);
     let execution = Execution::new(shared.clone());
     loops.named(Name::Execution, execution, Arc::<Queue<_>>::default(), Execution::wakes(shared));
@@ -159,7 +159,7 @@ impl Loops<'_> {
         let sync = FederatedResourceQuotaSync::new(shared.clone());
         let wakes = FederatedResourceQuotaSync::wakes(shared);
         self.named(Name::FederatedResourceQuotaSync, sync, Arc::<Queue<_>>::default(), wakes);
-        let wakes = FederatedResourceQuotaStatusController::wakes(shared, STATUS_SETTLES);
+        let wakes = FederatedResourceQuotaStatusController::wakes(shared, STATUS_DEBOUNCE);
         let status = FederatedResourceQuotaStatusController::new(shared.clone());
         self.named(Name::FederatedResourceQuotaStatus, status, Arc::<Queue<_>>::default(), wakes);
     }

@@ -35,13 +35,13 @@ pub struct RemovalLimit {
     state: Mutex<State>,
 }
 
-/// Works that bear a mark, by name, each with the moment that it says.
-type Marked = BTreeMap<Arc<str>, (Timestamp, Arc<Object>)>;
+/// Works that wait to be let go, by name, each with the moment since when.
+type HeldWorks = BTreeMap<Arc<str>, (Timestamp, Arc<Object>)>;
 
 /// By execution namespace.
 #[derive(Default)]
 struct State {
-    marked: BTreeMap<Arc<str>, Marked>,
+    held: BTreeMap<Arc<str>, HeldWorks>,
     taken: BTreeMap<Arc<str>, Window>,
 }
 
@@ -56,15 +56,15 @@ struct Head {
 pub enum Removal {
     /// It goes.
     Goes,
-    /// It waits, and bears the mark that says so.
+    /// It waits, and its label says so.
     Waits,
-    /// It waits from now on, and gets this mark; `first`: nothing else waits there.
-    Held { mark: String, first: bool },
+    /// It waits from now on, and its label is to say so; `first`: nothing else waits there.
+    Held { since: String, first: bool },
 }
 
-/// Since when a Work waits. What is no mark is none: nobody could ever let such a Work go.
+/// Since when a Work waits. A label that says no moment is none: nobody could ever let such a Work go.
 fn waits_since(work: &Object) -> Option<Timestamp> {
-    removal_limit::moment_of(work.labels.get(REMOVAL_HELD)?)
+    removal_limit::held_since(work.labels.get(REMOVAL_HELD)?)
 }
 
 impl RemovalLimit {
@@ -91,27 +91,27 @@ impl RemovalLimit {
         let applied = matches!(change, Change::Applied(_)) && !work.deleting;
         let mut state = self.state.lock();
         if let Some(since) = waits_since(work).filter(|_| applied) {
-            let marked = state.marked.entry(work.key.namespace.clone()).or_default();
-            marked.insert(work.key.name.clone(), (since, work.clone()));
-        } else if let Some(marked) = state.marked.get_mut(&work.key.namespace) {
-            marked.remove(&work.key.name);
-            if marked.is_empty() {
-                state.marked.remove(&work.key.namespace);
+            let held = state.held.entry(work.key.namespace.clone()).or_default();
+            held.insert(work.key.name.clone(), (since, work.clone()));
+        } else if let Some(held) = state.held.get_mut(&work.key.namespace) {
+            held.remove(&work.key.name);
+            if held.is_empty() {
+                state.held.remove(&work.key.namespace);
             }
         }
     }
 
-    /// The Works of a cluster that bear a mark.
-    pub fn marked(&self, cluster: &str) -> Vec<Arc<Object>> {
+    /// The Works of a cluster that wait to be let go.
+    pub fn held_works(&self, cluster: &str) -> Vec<Arc<Object>> {
         let state = self.state.lock();
-        let marked = state.marked.get(names::execution_namespace(cluster).as_str());
-        marked.into_iter().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
+        let held = state.held.get(names::execution_namespace(cluster).as_str());
+        held.into_iter().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
     }
 
-    /// Every Work that bears a mark.
-    pub fn all_marked(&self) -> Vec<Arc<Object>> {
+    /// Every Work that waits to be let go.
+    pub fn all_held(&self) -> Vec<Arc<Object>> {
         let state = self.state.lock();
-        state.marked.values().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
+        state.held.values().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
     }
 
     /// The cluster of a Work; `None` where it is gone or going, as everything goes then. One that is there and cannot be read is not gone: what
@@ -121,7 +121,7 @@ impl RemovalLimit {
         if let Some(known) = self.clusters.get("", name) {
             return Ok(Some(known).filter(|cluster| !cluster.deleting()));
         }
-        let found = fetch::object(&*self.api, &kinds::clusters(&*self.api)?, "", name).await?;
+        let found = fetch::get_object(&*self.api, &kinds::clusters(&*self.api)?, "", name).await?;
         let Some(found) = found.filter(|cluster| !cluster.deleting) else { return Ok(None) };
         let Head { metadata } = found.parse()?;
         Ok(Some(Arc::new(Cluster { metadata, ..Cluster::default() })))
@@ -171,7 +171,7 @@ impl RemovalLimit {
         };
         let (before, now) =
             (transition.before.as_deref().and_then(word), transition.now.as_deref().and_then(word));
-        if now == before { Vec::new() } else { self.marked(&transition.key.name) }
+        if now == before { Vec::new() } else { self.held_works(&transition.key.name) }
     }
 
     /// Decides, and notes what goes, in one step: of those who ask at once each is to see what the others took. `None` where it depends on
@@ -190,7 +190,7 @@ impl RemovalLimit {
             }
             RemovalVerdict::Waits => {
                 let since = removal_limit::waits_since(now, cluster);
-                Removal::Held { mark: removal_limit::mark(since), first: !site.waits }
+                Removal::Held { since: removal_limit::held_since_text(since), first: !site.waits }
             }
         })
     }
@@ -220,8 +220,8 @@ struct SiteBounds<'a> {
 impl State {
     fn site(&mut self, asked: &SiteBounds<'_>, works: usize, now: Timestamp) -> Site {
         let said = removal_limit::let_go_until(asked.cluster);
-        let mut marked = self.marked.get(asked.namespace).into_iter().flat_map(BTreeMap::values);
-        let waits = marked.any(|(since, _)| said.is_none_or(|until| *since > until));
+        let mut held = self.held.get(asked.namespace).into_iter().flat_map(BTreeMap::values);
+        let waits = held.any(|(since, _)| said.is_none_or(|until| *since > until));
         let window = self.taken.get_mut(asked.namespace);
         let taken = window.map_or(0, |window| window.taken(within(asked.bounds), now));
         Site { works, taken, waits, takes_others: asked.takes_others }

@@ -69,7 +69,7 @@ impl ResidencyRules {
         let mut labels = BTreeMap::new();
         let resource = api.resource_of(&template.api_version, &template.kind);
         if let Some(resource) = resource.filter(|_| rules.look_at_labels(template)) {
-            let found = fetch::object(api, &resource, &template.namespace, &template.name).await?;
+            let found = fetch::get_object(api, &resource, &template.namespace, &template.name).await?;
             labels = found.map(|found| found.labels.clone()).unwrap_or_default();
         }
         Ok(rules.covering(&Subject {

@@ -19,8 +19,8 @@ use karmada_core::scheduler::{self, Decision, Input, Outcome, Retry, cluster_cha
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::agent_ports::estimator::{self, Estimator};
 use crate::controller_context::ControllerContext;
-use crate::estimator::{self, Estimator};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::group_turns::Turn;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::owned_works_index::export_of;
+use crate::indexes::owned_works::export_of;
 use crate::port::{Api, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 
@@ -71,7 +71,7 @@ impl ServiceExports {
         let mut held = BTreeMap::new();
         for at in self.shared.export_works.of(key) {
             let Some(cluster) = names::cluster_of_execution_namespace(&at.namespace) else { continue };
-            if let Some(found) = fetch::object(self.api(), &resource, &at.namespace, &at.name).await? {
+            if let Some(found) = fetch::get_object(self.api(), &resource, &at.namespace, &at.name).await? {
                 held.insert(cluster.to_owned(), found);
             }
         }

@@ -25,10 +25,10 @@ use self::pace::Pace;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::indexes::works::binding_id;
 use crate::interpretations::uninterpreted;
 use crate::port::{Api, ApiError, Change, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
-use crate::works_index::binding_id;
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 const KINDS: [&str; 2] = ["ResourceBinding", "ClusterResourceBinding"];
@@ -114,18 +114,18 @@ impl BindingStatus {
         Arc::new(BindingStatus { shared, settled, paces, failing })
     }
 
-    /// What wakes this controller: a binding, and any of its Works. Of its template the detector tells. `settle`: how long reports of the sites
+    /// What wakes this controller: a binding, and any of its Works. Of its template the detector tells. `debounce`: how long reports of the sites
     /// of one binding, which mostly come together, have to make one write of its status.
-    pub fn wakes(shared: &ControllerContext, settle: Duration) -> Vec<Source<Key>> {
+    pub fn wakes(shared: &ControllerContext, debounce: Duration) -> Vec<Source<Key>> {
         let mut sources: Vec<Source<Key>> =
-            KINDS.iter().map(|kind| Source::own(BINDING_API, kind).settling(settle)).collect();
+            KINDS.iter().map(|kind| Source::own(BINDING_API, kind).debounced(debounce)).collect();
         let bindings = shared.bindings.clone();
         let works = Source::new(WORK_API, "Work", move |change| {
             let (Change::Applied(work) | Change::Deleted(work)) = change;
             bindings.of_work(work).into_iter().collect()
         });
-        sources.push(works.settling(settle));
-        sources.push(shared.interpretations(&ASKED, |key, _| Some(key)).settling(settle));
+        sources.push(works.debounced(debounce));
+        sources.push(shared.interpretations(&ASKED, |key, _| Some(key)).debounced(debounce));
         sources
     }
 
@@ -158,7 +158,7 @@ impl BindingStatus {
     async fn tell(&self, key: &Key) -> Result<Action, Error> {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::bindings(api, &key.namespace)?;
-        let found = fetch::object(api, &resource, &key.namespace, &key.name).await?;
+        let found = fetch::get_object(api, &resource, &key.namespace, &key.name).await?;
         let Some(found) = found.filter(|binding| !binding.deleting) else {
             self.settled.lock().remove(key);
             self.paces.lock().remove(key);
@@ -263,7 +263,7 @@ impl BindingStatus {
                 items.extend(cluster.and_then(|cluster| known.get(cluster)).map(|item| (*item).clone()));
                 continue;
             }
-            let work = fetch::object(&*self.shared.api, &resource, &key.namespace, &key.name).await?;
+            let work = fetch::get_object(&*self.shared.api, &resource, &key.namespace, &key.name).await?;
             if let Some(work) = work {
                 items.extend(status::item(binding, &Work::from(work.parse::<Report>()?)));
             }
@@ -291,7 +291,7 @@ impl BindingStatus {
                 items.all.extend(before.cloned());
                 continue;
             }
-            let work = fetch::object(&*self.shared.api, &resource, &key.namespace, &key.name).await?;
+            let work = fetch::get_object(&*self.shared.api, &resource, &key.namespace, &key.name).await?;
             let Some(work) = work else { continue };
             let by = (&*self.shared.interpreter, reads_health);
             let read = status::interpreted(binding, &work.parse::<Work>()?, before, by);
@@ -353,7 +353,7 @@ impl BindingStatus {
     async fn template(&self, of: &ObjectReference) -> Result<Option<(Resource, Arc<Object>)>, Error> {
         let api: &dyn Api = &*self.shared.api;
         let Some(kind) = api.resource_of(&of.api_version, &of.kind) else { return Ok(None) };
-        let found = fetch::object(api, &kind, &of.namespace, &of.name).await?;
+        let found = fetch::get_object(api, &kind, &of.namespace, &of.name).await?;
         Ok(found.map(|found| (kind, found)))
     }
 

@@ -13,12 +13,13 @@ use karmada_api::strings::events;
 use karmada_api::work::Work;
 use karmada_core::unified_auth::{self, Reach};
 
+use crate::cluster::comes_or_goes;
 use crate::controller_context::{ControllerContext, Put};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Change, Key};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::typed::{Transition, Typed};
+use crate::typed::Typed;
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -54,14 +55,6 @@ fn work_of(change: &Change) -> Vec<Key> {
             && unified_auth::work_names(cluster).iter().any(|name| *name == *at.name)
     };
     cluster.filter(is_its).map(key).into_iter().collect()
-}
-
-/// Whether a cluster came, is leaving, or went.
-fn comes_or_goes(transition: &Transition<Cluster>) -> bool {
-    let state = |cluster: &Option<Arc<Cluster>>| {
-        cluster.as_ref().map(|cluster| (cluster.metadata.uid.clone(), cluster.deleting()))
-    };
-    state(&transition.before) != state(&transition.now)
 }
 
 impl UnifiedAuth {
@@ -104,7 +97,7 @@ impl UnifiedAuth {
         let bindings = self.shared.cluster_role_bindings.all("");
         let (roles, bindings) = (roles.iter().map(|role| &**role), bindings.iter().map(|one| &**one));
         let subjects = unified_auth::subjects(cluster.name(), roles, bindings);
-        let works = unified_auth::works(cluster, &subjects);
+        let works = unified_auth::impersonation_works(cluster, &subjects);
         if works.is_empty() {
             self.remove(cluster.name()).await?;
             return Ok(true);
@@ -119,7 +112,7 @@ impl UnifiedAuth {
         let api: &dyn Api = &*self.shared.api;
         let (resource, namespace) = (kinds::works(api)?, names::execution_namespace(cluster));
         for name in unified_auth::work_names(cluster) {
-            let Some(found) = fetch::object(api, &resource, &namespace, &name).await? else { continue };
+            let Some(found) = fetch::get_object(api, &resource, &namespace, &name).await? else { continue };
             if unified_auth::is_ours(&found.parse::<Work>()?) {
                 self.shared.remove_work(&found).await?;
             }

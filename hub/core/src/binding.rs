@@ -77,7 +77,7 @@ pub struct ClusterWork {
 
 /// The Works of a binding, one per target, sorted by cluster, each made when it is asked for. A failure in one cluster
 /// leaves the others alone.
-pub fn works<'a, C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
+pub fn render_works<'a, C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
     input: &'a Input<'a, C, O>,
 ) -> impl Iterator<Item = ClusterWork> + 'a {
     let replicas = replicas_by_cluster(input.binding);
@@ -165,13 +165,13 @@ fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
         object::name(input.template),
         object::namespace(input.template),
     );
-    let marks = Marks::of(input.binding);
+    let reference = BindingReference::of(input.binding);
     let resolution = conflict_resolution(&wanted, input.binding);
-    stamp(&mut wanted, input.template, &namespace, &name, resolution, &marks);
+    stamp(&mut wanted, input.template, &namespace, &name, resolution, &reference);
     let work = Work {
         api_version: "work.karmada.io/v1alpha1".to_owned(),
         kind: "Work".to_owned(),
-        metadata: metadata(namespace, name, marks, &applied),
+        metadata: metadata(namespace, name, reference, &applied),
         spec: WorkSpec {
             workload: WorkloadTemplate { manifests: vec![wanted] },
             suspend_dispatching: suspended(input.binding, cluster_name).then_some(true),
@@ -183,12 +183,12 @@ fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
 }
 
 /// How a Work and its manifest tell which binding they come from.
-pub struct Marks {
+pub struct BindingReference {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
 }
 
-impl Marks {
+impl BindingReference {
     fn of(binding: &ResourceBinding) -> Self {
         let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let (id_key, name_key) = if binding.namespace().is_empty() {
@@ -196,14 +196,11 @@ impl Marks {
         } else {
             (labels::RESOURCE_BINDING_ID, annotations::RESOURCE_BINDING_NAME)
         };
-        let mut marks = BTreeMap::from([text(name_key, binding.name())]);
+        let mut annotations = BTreeMap::from([text(name_key, binding.name())]);
         if !binding.namespace().is_empty() {
-            marks.extend([text(annotations::RESOURCE_BINDING_NAMESPACE, binding.namespace())]);
+            annotations.extend([text(annotations::RESOURCE_BINDING_NAMESPACE, binding.namespace())]);
         }
-        Self {
-            labels: BTreeMap::from([text(id_key, binding.label(id_key).unwrap_or(""))]),
-            annotations: marks,
-        }
+        Self { labels: BTreeMap::from([text(id_key, binding.label(id_key).unwrap_or(""))]), annotations }
     }
 }
 
@@ -244,11 +241,11 @@ fn stamp(
     namespace: &str,
     name: &str,
     conflict_resolution: &str,
-    marks: &Marks,
+    reference: &BindingReference,
 ) {
     object::set_label(manifest, labels::MANAGED, labels::MANAGED_VALUE);
-    marks.labels.iter().for_each(|(key, value)| object::set_label(manifest, key, value));
-    marks.annotations.iter().for_each(|(key, value)| object::set_annotation(manifest, key, value));
+    reference.labels.iter().for_each(|(key, value)| object::set_label(manifest, key, value));
+    reference.annotations.iter().for_each(|(key, value)| object::set_annotation(manifest, key, value));
     object::set_annotation(manifest, annotations::WORK_NAMESPACE, namespace);
     object::set_annotation(manifest, annotations::WORK_NAME, name);
     object::set_annotation(manifest, annotations::TEMPLATE_UID, object::uid(template));
@@ -259,8 +256,13 @@ fn stamp(
     object::set_annotation(manifest, annotations::CONFLICT_RESOLUTION, conflict_resolution);
 }
 
-fn metadata(namespace: String, name: String, marks: Marks, applied: &AppliedOverrides) -> ObjectMeta {
-    let mut notes = marks.annotations;
+fn metadata(
+    namespace: String,
+    name: String,
+    reference: BindingReference,
+    applied: &AppliedOverrides,
+) -> ObjectMeta {
+    let mut notes = reference.annotations;
     let mut record = |key: &str, applied: &Applied| {
         if let Ok(text) = serde_json::to_string(&applied.applied_items)
             && !applied.applied_items.is_empty()
@@ -273,7 +275,7 @@ fn metadata(namespace: String, name: String, marks: Marks, applied: &AppliedOver
     ObjectMeta {
         name: Some(name),
         namespace: Some(namespace),
-        labels: Some(marks.labels),
+        labels: Some(reference.labels),
         annotations: Some(notes),
         finalizers: Some(vec![finalizers::EXECUTION.to_owned()]),
         ..ObjectMeta::default()

@@ -172,23 +172,23 @@ pub fn decide<'a, P: Borrow<PropagationPolicy>>(
     }
 }
 
-/// The marks of a claim: labels and annotations.
-struct Marks {
+/// What a claim puts on a template: labels and annotations.
+struct ClaimMetadata {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
 }
 
-fn marks(policy: &PropagationPolicy) -> Marks {
+fn claim_metadata(policy: &PropagationPolicy) -> ClaimMetadata {
     let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     if policy.namespace().is_empty() {
         let id = policy.label(labels::CLUSTER_PROPAGATION_POLICY_ID).unwrap_or("");
-        Marks {
+        ClaimMetadata {
             labels: BTreeMap::from([text(labels::CLUSTER_PROPAGATION_POLICY_ID, id)]),
             annotations: BTreeMap::from([text(annotations::CLUSTER_PROPAGATION_POLICY_NAME, policy.name())]),
         }
     } else {
         let id = policy.label(labels::PROPAGATION_POLICY_ID).unwrap_or("");
-        Marks {
+        ClaimMetadata {
             labels: BTreeMap::from([text(labels::PROPAGATION_POLICY_ID, id)]),
             annotations: BTreeMap::from([
                 text(annotations::PROPAGATION_POLICY_NAMESPACE, policy.namespace()),
@@ -198,8 +198,8 @@ fn marks(policy: &PropagationPolicy) -> Marks {
     }
 }
 
-const MARK_LABELS: [&str; 2] = [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID];
-const MARK_ANNOTATIONS: [&str; 3] = [
+const CLAIM_LABELS: [&str; 2] = [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID];
+const CLAIM_ANNOTATIONS: [&str; 3] = [
     annotations::PROPAGATION_POLICY_NAMESPACE,
     annotations::PROPAGATION_POLICY_NAME,
     annotations::CLUSTER_PROPAGATION_POLICY_NAME,
@@ -208,15 +208,15 @@ const MARK_ANNOTATIONS: [&str; 3] = [
 /// Marks a template (or a binding) as claimed by `policy`, and by no other. Whether it changed.
 pub fn claim(object: &mut Value, policy: &PropagationPolicy) -> bool {
     let before = (object::labels(object), object::annotations(object));
-    let marks = marks(policy);
-    for key in MARK_LABELS.iter().filter(|key| !marks.labels.contains_key(**key)) {
+    let claim = claim_metadata(policy);
+    for key in CLAIM_LABELS.iter().filter(|key| !claim.labels.contains_key(**key)) {
         object::remove_label(object, key);
     }
-    for key in MARK_ANNOTATIONS.iter().filter(|key| !marks.annotations.contains_key(**key)) {
+    for key in CLAIM_ANNOTATIONS.iter().filter(|key| !claim.annotations.contains_key(**key)) {
         object::remove_annotation(object, key);
     }
-    marks.labels.iter().for_each(|(key, value)| object::set_label(object, key, value));
-    marks.annotations.iter().for_each(|(key, value)| object::set_annotation(object, key, value));
+    claim.labels.iter().for_each(|(key, value)| object::set_label(object, key, value));
+    claim.annotations.iter().for_each(|(key, value)| object::set_annotation(object, key, value));
     before != (object::labels(object), object::annotations(object))
 }
 
@@ -224,10 +224,10 @@ pub fn claim(object: &mut Value, policy: &PropagationPolicy) -> bool {
 /// it changed.
 pub fn unclaim(object: &mut Value) -> bool {
     let mut changed = false;
-    for key in MARK_LABELS {
+    for key in CLAIM_LABELS {
         changed |= object::remove_label(object, key);
     }
-    for key in MARK_ANNOTATIONS.into_iter().chain([annotations::LAZILY_SEEN]) {
+    for key in CLAIM_ANNOTATIONS.into_iter().chain([annotations::LAZILY_SEEN]) {
         changed |= object::remove_annotation(object, key);
     }
     changed
@@ -274,7 +274,7 @@ pub enum BindingChange {
 ///
 /// # Errors
 /// `existing` is of an older template ([`BindingError::OtherOwner`]), or this one cannot be read ([`BindingError::Interpret`]).
-pub fn binding(
+pub fn plan_binding(
     template: &Value,
     policy: &PropagationPolicy,
     existing: Option<&ResourceBinding>,
@@ -328,16 +328,17 @@ pub fn binding_kind(template: &Value) -> &'static str {
 }
 
 fn metadata(template: &Value, policy: &PropagationPolicy) -> ObjectMeta {
-    let mut marks = marks(policy);
-    let seen = activation::mark(template, policy).map(|seen| (annotations::LAZILY_SEEN.to_owned(), seen));
-    marks.annotations.extend(seen);
+    let mut claim = claim_metadata(policy);
+    let seen =
+        activation::template_digest(template, policy).map(|seen| (annotations::LAZILY_SEEN.to_owned(), seen));
+    claim.annotations.extend(seen);
     let namespace = object::namespace(template);
     let finalizer = if namespace.is_empty() { finalizers::CLUSTER_BINDING } else { finalizers::BINDING };
     ObjectMeta {
         name: Some(names::binding_name(object::kind(template), object::name(template))),
         namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
-        labels: Some(marks.labels),
-        annotations: Some(marks.annotations),
+        labels: Some(claim.labels),
+        annotations: Some(claim.annotations),
         finalizers: Some(vec![finalizer.to_owned()]),
         owner_references: Some(vec![OwnerReference {
             api_version: object::api_version(template).to_owned(),
@@ -354,10 +355,10 @@ fn metadata(template: &Value, policy: &PropagationPolicy) -> ObjectMeta {
 /// Puts what is wanted into metadata that exists: other policies' marks go, everything else stays.
 fn adopt(metadata: &mut ObjectMeta, wanted: ObjectMeta) {
     let have = metadata.labels.get_or_insert_default();
-    MARK_LABELS.iter().for_each(|key| drop(have.remove(*key)));
+    CLAIM_LABELS.iter().for_each(|key| drop(have.remove(*key)));
     have.extend(wanted.labels.unwrap_or_default());
     let have = metadata.annotations.get_or_insert_default();
-    MARK_ANNOTATIONS.iter().chain(&[annotations::LAZILY_SEEN]).for_each(|key| drop(have.remove(*key)));
+    CLAIM_ANNOTATIONS.iter().chain(&[annotations::LAZILY_SEEN]).for_each(|key| drop(have.remove(*key)));
     have.extend(wanted.annotations.unwrap_or_default());
     for finalizer in wanted.finalizers.unwrap_or_default() {
         let have = metadata.finalizers.get_or_insert_default();

@@ -38,8 +38,8 @@ pub fn scaled(hpa: &Value) -> Option<ScaleTarget> {
     })
 }
 
-/// The target as it is to be; none where it is so already. `hpa` names an autoscaler that scales it in the members, if one does.
-pub fn marked(target: &Value, hpa: Option<&str>) -> Option<Value> {
+/// The target with the label that keeps its replicas, or without it; none where it is so already. `hpa` names an autoscaler that scales it in the members, if one does.
+pub fn with_retain_replicas(target: &Value, hpa: Option<&str>) -> Option<Value> {
     let is_labelled = object::label(target, labels::RETAIN_REPLICAS) == Some("true");
     let marker = object::annotation(target, annotations::RETAIN_REPLICAS_BY);
     match (hpa, is_labelled, marker) {
@@ -75,21 +75,21 @@ mod tests {
     #[test]
     fn a_label_that_a_person_set_stays_and_is_not_taken_over() {
         let target = json!({"metadata": {"labels": {labels::RETAIN_REPLICAS: "true"}}});
-        assert_eq!(marked(&target, Some("h")), None);
-        assert_eq!(marked(&target, None), None);
+        assert_eq!(with_retain_replicas(&target, Some("h")), None);
+        assert_eq!(with_retain_replicas(&target, None), None);
     }
 
     #[test]
     fn what_was_marked_is_marked_no_more_with_its_last_autoscaler() {
         let fresh = json!({"metadata": {"name": "a"}});
-        let mine = marked(&fresh, Some("h")).unwrap();
-        assert_eq!(marked(&mine, Some("h")), None, "once is enough");
-        let handed = marked(&mine, Some("i")).unwrap();
+        let mine = with_retain_replicas(&fresh, Some("h")).unwrap();
+        assert_eq!(with_retain_replicas(&mine, Some("h")), None, "once is enough");
+        let handed = with_retain_replicas(&mine, Some("i")).unwrap();
         assert_eq!(handed["metadata"]["annotations"][annotations::RETAIN_REPLICAS_BY], "i");
-        let freed = marked(&handed, None).unwrap();
+        let freed = with_retain_replicas(&handed, None).unwrap();
         assert_eq!(object::label(&freed, labels::RETAIN_REPLICAS), None);
         assert_eq!(object::annotation(&freed, annotations::RETAIN_REPLICAS_BY), None);
-        assert_eq!(marked(&freed, None), None);
+        assert_eq!(with_retain_replicas(&freed, None), None);
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub mod work_name;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+/// As the API server writes ages in its tables; `karmadactl` writes them the same way.
+pub use karmada_schema::duration::human_duration;
 
 /// Sets a condition. Its transition time moves only when its status does; whether anything changed.
 pub fn set_condition(conditions: &mut Vec<Condition>, wanted: Condition) -> bool {

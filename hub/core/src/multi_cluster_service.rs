@@ -59,7 +59,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// All of both.
+    /// The clusters of both sides, each once.
     pub fn both(&self) -> BTreeSet<&'a str> {
         self.providers.union(&self.consumers).copied().collect()
     }
@@ -80,7 +80,7 @@ pub enum Unfit {
 ///
 /// # Errors
 /// Why not: [`Unfit::Leaving`], [`Unfit::NotReady`] or [`Unfit::ApiIncompatible`], in this order.
-pub fn fits(cluster: &Cluster) -> Result<(), Unfit> {
+pub fn takes_part(cluster: &Cluster) -> Result<(), Unfit> {
     if cluster.deleting() {
         return Err(Unfit::Leaving);
     }
@@ -102,7 +102,7 @@ pub fn complaints<C: AsRef<Cluster>>(
         for name in names {
             match clusters.iter().map(AsRef::as_ref).find(|cluster| cluster.name() == name) {
                 None => all.push((events::CLUSTER_NOT_FOUND, format!("{side} cluster {name} is not found"))),
-                Some(cluster) if fits(cluster) == Err(Unfit::ApiIncompatible) => {
+                Some(cluster) if takes_part(cluster) == Err(Unfit::ApiIncompatible) => {
                     let words = format!("{side} cluster {name} does not serve EndpointSlices of {SLICES}");
                     all.push((events::API_INCOMPATIBLE, words));
                 }
@@ -118,7 +118,7 @@ fn id(service: &MultiClusterService) -> String {
 }
 
 /// Labels by which the Works of a MultiClusterService are found.
-fn marks(service: &MultiClusterService) -> BTreeMap<String, String> {
+fn work_labels(service: &MultiClusterService) -> BTreeMap<String, String> {
     let pairs = [
         (labels::MULTI_CLUSTER_SERVICE_NAMESPACE, service.namespace()),
         (labels::MULTI_CLUSTER_SERVICE_NAME, service.name()),
@@ -144,7 +144,7 @@ pub(crate) struct Question<'a> {
     /// Name of the Work.
     pub work_name: String,
     /// Labels by which the Work is found.
-    pub marks: BTreeMap<String, String>,
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The Work by which the agent of a cluster is asked where a Service is reached there: it holds a MultiClusterService, and is held back, so that
@@ -154,7 +154,7 @@ pub(crate) fn asking(question: Question<'_>, cluster: &str) -> Work {
     let mut manifest = json!({"apiVersion": API, "kind": "MultiClusterService",
         "metadata": {"name": question.name, "namespace": question.namespace}, "spec": question.spec});
     object::set_label(&mut manifest, labels::MANAGED, labels::MANAGED_VALUE);
-    if let Some(id) = question.marks.get(labels::MULTI_CLUSTER_SERVICE_ID) {
+    if let Some(id) = question.labels.get(labels::MULTI_CLUSTER_SERVICE_ID) {
         object::set_label(&mut manifest, labels::MULTI_CLUSTER_SERVICE_ID, id);
     }
     object::set_annotation(&mut manifest, annotations::WORK_NAMESPACE, &namespace);
@@ -167,7 +167,7 @@ pub(crate) fn asking(question: Question<'_>, cluster: &str) -> Work {
         metadata: ObjectMeta {
             name: Some(question.work_name),
             namespace: Some(namespace),
-            labels: Some(question.marks),
+            labels: Some(question.labels),
             ..ObjectMeta::default()
         },
         spec: WorkSpec {
@@ -181,7 +181,7 @@ pub(crate) fn asking(question: Question<'_>, cluster: &str) -> Work {
 
 /// The question to a provider.
 fn question(service: &MultiClusterService, cluster: &str) -> Work {
-    let mut marks = marks(service);
+    let mut marks = work_labels(service);
     marks.insert(labels::MULTI_CLUSTER_SERVICE_ID.to_owned(), id(service));
     let question = Question {
         namespace: service.namespace(),
@@ -189,7 +189,7 @@ fn question(service: &MultiClusterService, cluster: &str) -> Work {
         spec: serde_json::to_value(&service.spec).unwrap_or_default(),
         uid: service.metadata.uid.as_deref().unwrap_or_default(),
         work_name: question_name(service.namespace(), service.name()),
-        marks,
+        labels: marks,
     };
     asking(question, cluster)
 }
@@ -215,7 +215,7 @@ pub fn questions<'a, C: AsRef<Cluster>>(
     let sides = Sides::of(service, clusters);
     let provides = |cluster: &&Cluster| sides.providers.contains(cluster.name());
     let asked = clusters.iter().map(AsRef::as_ref).filter(provides);
-    let put = asked.filter(|cluster| fits(cluster).is_ok()).map(|one| question(service, one.name()));
+    let put = asked.filter(|cluster| takes_part(cluster).is_ok()).map(|one| question(service, one.name()));
     let remove = held.into_iter().filter(|cluster| !sides.providers.contains(cluster)).map(str::to_owned);
     Questions { put: put.collect(), remove: remove.collect() }
 }
@@ -232,7 +232,7 @@ pub fn claimed(template: &Value, service: &MultiClusterService) -> Option<Value>
 
 /// Notes of whose an object is.
 fn note(wanted: &mut Value, service: &MultiClusterService) {
-    for (key, value) in marks(service) {
+    for (key, value) in work_labels(service) {
         object::set_annotation(wanted, &key, &value);
     }
 }
@@ -247,7 +247,7 @@ pub fn released(template: &Value, service: &MultiClusterService) -> Option<Value
     for label in [labels::CLAIMED_BY, labels::BINDING_MANAGED_BY, labels::MULTI_CLUSTER_SERVICE_ID] {
         object::remove_label(&mut wanted, label);
     }
-    for annotation in marks(service).into_keys() {
+    for annotation in work_labels(service).into_keys() {
         object::remove_annotation(&mut wanted, &annotation);
     }
     Some(wanted)
@@ -322,7 +322,7 @@ fn marked(metadata: &mut ObjectMeta, service: &MultiClusterService, template: &V
         annotations::LAZILY_SEEN,
     ];
     policys.into_iter().for_each(|key| drop(have.remove(key)));
-    have.extend(marks(service));
+    have.extend(work_labels(service));
     let owned = metadata.owner_references.get_or_insert_default();
     if !owned.iter().any(|owner| owner.uid == object::uid(template)) {
         *owned = vec![OwnerReference {

@@ -29,7 +29,7 @@ pub fn is_carried_along(namespace: &Value, skip: &SkipRules) -> bool {
 ///
 /// # Errors
 /// A ClusterOverridePolicy cannot be applied.
-pub fn work<O: Borrow<OverridePolicy>>(
+pub fn namespace_work<O: Borrow<OverridePolicy>>(
     namespace: &Value,
     cluster: &Cluster,
     cluster_overrides: &[O],

@@ -29,6 +29,17 @@ pub enum Fate {
     Delete,
 }
 
+impl Fate {
+    /// The word that stands for it beside the orphan's name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Undecided => "undecided",
+            Fate::Release => "release",
+            Fate::Delete => "delete",
+        }
+    }
+}
+
 /// What came of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reported {
@@ -86,6 +97,18 @@ impl Orphans {
         self.0.len()
     }
 
+    /// Each by its name.
+    pub fn fates(&self) -> &BTreeMap<String, Fate> {
+        &self.0
+    }
+
+    /// A person decided on one. One that is not among them stays out.
+    pub fn decide(&mut self, key: &str, fate: Fate) {
+        if let Some(decided) = self.0.get_mut(key) {
+            *decided = fate;
+        }
+    }
+
     /// Those of which a person decided, and whether their objects stay.
     pub fn decided(&self) -> Vec<(String, bool)> {
         let decided = self.0.iter().filter(|(_, fate)| **fate != Fate::Undecided);
@@ -118,6 +141,13 @@ mod tests {
         let mut orphans = Orphans::of(&decided);
         assert_eq!(orphans.reported(&keys(&["a"]), |_| false), none(0), "what was decided stands");
         assert_eq!(orphans.decided(), [("a".to_owned(), true), ("b".to_owned(), false)]);
+        let (mut other, fates) = (orphans.clone(), [Fate::Undecided, Fate::Release, Fate::Delete]);
+        for fate in fates {
+            other.decide("c", fate);
+            other.decide("nobody", fate);
+            let text = format!(r#"{{"a":"release","b":"delete","c":"{}"}}"#, fate.word());
+            assert_eq!(other.text(), Some(text));
+        }
         assert!(orphans.gone("a") && !orphans.gone("a"));
         assert_eq!(orphans.reported(&[], |key| key == "b"), none(0));
         assert_eq!(orphans.text().as_deref(), Some(r#"{"c":"undecided"}"#));

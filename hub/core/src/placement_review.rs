@@ -188,7 +188,7 @@ where
         injects_state: input.injects_state,
         residency: &input.residency,
     };
-    let works = bounded(binding::works(&rendered));
+    let works = bounded(binding::render_works(&rendered));
     let left_out = target_clusters(&placed).len().saturating_sub(works.len());
     Review { policy: by, message, works, left_out, decision: Some(decision) }
 }
@@ -233,7 +233,7 @@ fn binding_of<P, C, O>(
     input: &Input<'_, P, C, O>,
     policy: &PropagationPolicy,
 ) -> Result<ResourceBinding, String> {
-    let made = |existing| detector::binding(input.template, policy, existing, input.reading, None);
+    let made = |existing| detector::plan_binding(input.template, policy, existing, input.reading, None);
     let change = match made(input.binding) {
         // The one that is there goes first.
         Ok(BindingChange::Replace) => made(None),

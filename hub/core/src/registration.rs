@@ -108,7 +108,7 @@ pub fn key_request(candidate: &Candidate<'_>, now: Timestamp) -> keys::KeyReques
     keys::KeyRequest {
         key: candidate.key.to_owned(),
         uid: candidate.uid.to_owned(),
-        since: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        since: karmada_schema::time::seconds(now),
         refused: false,
     }
 }

@@ -15,8 +15,8 @@ use karmada_api::object;
 use karmada_api::selector::labels_match;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 
-/// How a moment is written in a mark: it sorts as text, and may be the value of a label.
-const MARK: &str = "%Y%m%dT%H%M%SZ";
+/// How the label of a held Work writes since when it waits: it sorts as text, and may be the value of a label.
+const HELD_SINCE_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
 /// What a mark tells apart.
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
@@ -82,16 +82,16 @@ pub fn hold_nothing(bounds: &Deletes) -> bool {
     bounds.max_percent >= 100
 }
 
-/// The mark that says a moment.
-pub fn mark(moment: Timestamp) -> String {
-    moment.strftime(MARK).to_string()
+/// The value of the label for a moment.
+pub fn held_since_text(moment: Timestamp) -> String {
+    moment.strftime(HELD_SINCE_FORMAT).to_string()
 }
 
-/// The moment that a mark says; `None` where it is no mark.
-pub fn moment_of(mark: &str) -> Option<Timestamp> {
-    let moment = jiff::civil::DateTime::strptime(MARK, mark).ok()?;
+/// The moment that the label's value says; `None` where it says none.
+pub fn held_since(text: &str) -> Option<Timestamp> {
+    let moment = jiff::civil::DateTime::strptime(HELD_SINCE_FORMAT, text).ok()?;
     let moment = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
-    (self::mark(moment) == mark).then_some(moment)
+    (held_since_text(moment) == text).then_some(moment)
 }
 
 /// Since when what is held back now is said to wait: later than a person's word, which was for what waited by then. Such a word may say an
@@ -107,7 +107,7 @@ pub fn let_go_until(cluster: &Cluster) -> Option<Timestamp> {
 
 /// The moment that a person confirmed, and the next one. A moment without a next one would let go all that ever waits: it confirms nothing.
 fn confirmation(cluster: &Cluster) -> Option<(Timestamp, Timestamp)> {
-    let said = moment_of(cluster.annotation(CONFIRM_REMOVALS)?)?;
+    let said = held_since(cluster.annotation(CONFIRM_REMOVALS)?)?;
     Some((said, said.checked_add(SECOND).ok()?))
 }
 
@@ -237,16 +237,16 @@ mod tests {
             .unwrap()
     }
 
-    fn is_let_go(mark: &str, cluster: &Cluster) -> bool {
-        moment_of(mark).zip(let_go_until(cluster)).is_some_and(|(held, until)| held <= until)
+    fn is_let_go(text: &str, cluster: &Cluster) -> bool {
+        held_since(text).zip(let_go_until(cluster)).is_some_and(|(held, until)| held <= until)
     }
 
     #[test]
     fn a_word_is_for_what_was_held_by_then() {
-        let held = mark(at(1_700_000_000));
-        assert_eq!((held.as_str(), moment_of(&held)), ("20231114T221320Z", Some(at(1_700_000_000))));
+        let held = held_since_text(at(1_700_000_000));
+        assert_eq!((held.as_str(), held_since(&held)), ("20231114T221320Z", Some(at(1_700_000_000))));
         assert!(is_let_go(&held, &said(&held)));
-        assert!(!is_let_go(&mark(at(1_700_000_001)), &said(&held)), "held later");
+        assert!(!is_let_go(&held_since_text(at(1_700_000_001)), &said(&held)), "held later");
         for no_word in ["", "true", "z", "20231114T221320", "2023-11-14T22:13:20Z"] {
             assert!(!is_let_go(&held, &said(no_word)), "{no_word}");
         }
@@ -256,12 +256,12 @@ mod tests {
     /// A word is a moment and not whatever sorts after one; of one that has no next moment nothing that is held later could be told apart.
     #[test]
     fn what_is_no_moment_lets_nothing_go() {
-        let held = mark(at(1_700_000_000));
+        let held = held_since_text(at(1_700_000_000));
         for no_word in ["zzzzzzzzzzzzzzzz", "20231314T221320Z", "99991231T235959Z", "99991230T220000Z"] {
             assert!(!is_let_go(&held, &said(no_word)), "{no_word}");
         }
         for no_mark in ["soon", "", "+0231114T221320Z", " 0231114T221320Z", "00000000T000000Z"] {
-            assert_eq!(moment_of(no_mark), None, "{no_mark}");
+            assert_eq!(held_since(no_mark), None, "{no_mark}");
             assert!(!is_let_go(no_mark, &said(&held)), "{no_mark}");
         }
     }
@@ -272,7 +272,7 @@ mod tests {
         let now = at(1_700_000_000);
         for word in ["20231114T221320Z", "20231114T230000Z", "29231114T221320Z"] {
             let cluster = said(word);
-            let held = mark(waits_since(now, &cluster));
+            let held = held_since_text(waits_since(now, &cluster));
             assert!(!is_let_go(&held, &cluster), "{held} after {word}");
             assert!(is_let_go(&held, &said(&held)), "{held}");
         }

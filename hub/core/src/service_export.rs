@@ -27,7 +27,7 @@ pub fn question_name(namespace: &str, name: &str) -> String {
 }
 
 /// Labels by which the Works of an exported Service are found.
-fn marks(namespace: &str, name: &str) -> BTreeMap<String, String> {
+fn work_labels(namespace: &str, name: &str) -> BTreeMap<String, String> {
     let pairs = [
         (labels::SLICE_OF_NAMESPACE, namespace),
         (labels::SLICE_OF_NAME, name),
@@ -44,7 +44,7 @@ fn question(export: &Value, cluster: &str) -> Work {
         spec: json!({"types": [CROSS_CLUSTER]}),
         uid: object::uid(export),
         work_name: question_name(namespace, name),
-        marks: marks(namespace, name),
+        labels: work_labels(namespace, name),
     };
     asking(question, cluster)
 }

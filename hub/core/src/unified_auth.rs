@@ -165,7 +165,7 @@ pub fn is_ours(work: &Work) -> bool {
 }
 
 /// The Works that a cluster is to have; none where nobody may use its proxy, or where it is leaving.
-pub fn works(cluster: &Cluster, subjects: &Subjects) -> Vec<Work> {
+pub fn impersonation_works(cluster: &Cluster, subjects: &Subjects) -> Vec<Work> {
     if subjects.is_empty() || cluster.deleting() {
         return Vec::new();
     }

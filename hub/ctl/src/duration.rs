@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use karmada_core::human_duration;
+
 /// Reads a span as Go writes it: `90s`, `5m`, `1h30m`, `24h`; `0` is none.
 pub fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
@@ -14,20 +16,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 
 /// A span as kubectl's AGE column rounds it: two units where one would be too coarse.
 pub fn human(span: Duration) -> String {
-    let seconds = span.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    let pair = |large: u64, a: &str, small: u64, b: &str| {
-        if small == 0 { format!("{large}{a}") } else { format!("{large}{a}{small}{b}") }
-    };
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 => pair(minutes, "m", seconds % 60, "s"),
-        600..10_800 => format!("{minutes}m"),
-        10_800..28_800 => pair(hours, "h", minutes % 60, "m"),
-        28_800..172_800 => format!("{hours}h"),
-        172_800..691_200 => pair(days, "d", hours % 24, "h"),
-        _ => format!("{days}d"),
-    }
+    human_duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -54,6 +43,7 @@ mod tests {
             (20_000, "5h33m"),
             (172_800, "2d"),
             (900_000, "10d"),
+            (86_400 * 800, "2y70d"),
         ] {
             assert_eq!(human(Duration::from_secs(seconds)), text);
         }

@@ -1,11 +1,10 @@
 //! `karmadactl orphans`: the Works that a site enforces, or has marked objects of, and that the hub knows nothing of, and a person's word
 //! on what becomes of them. In: a Cluster, names. Out: a list; or the annotation `edge.karmada.io/orphans` on the Cluster, with the word beside the names.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Result, bail};
 use karmada_api::strings::annotations::ORPHANS;
-use serde_json::{Value, json};
+use karmada_core::orphans::{Fate, Orphans};
+use serde_json::json;
 
 use crate::access::Access;
 use crate::{output, site};
@@ -39,27 +38,27 @@ pub struct Arguments {
 pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
     let hub = access.hub().await?;
     let word = match (arguments.release, arguments.delete) {
-        (true, _) => "release",
-        (_, true) => "delete",
+        (true, _) => Fate::Release,
+        (_, true) => Fate::Delete,
         _ => {
             return output::print(&listed(
                 &arguments.cluster,
-                &orphans(&site::found(&hub, &arguments.cluster).await?),
+                &Orphans::of(&site::found(&hub, &arguments.cluster).await?),
             ));
         }
     };
     for _ in 0..TRIES {
         let cluster = site::found(&hub, &arguments.cluster).await?;
-        let mut all = orphans(&cluster);
+        let mut all = Orphans::of(&cluster);
         let names = chosen(arguments, &all)?;
-        names.iter().for_each(|name| drop(all.insert(name.clone(), word.to_owned())));
+        names.iter().for_each(|name| all.decide(name, word));
         let dry = if arguments.dry_run { " (dry run)" } else { "" };
-        let done = format!("{} orphans of {}: {word}{dry}", names.len(), arguments.cluster);
+        let done = format!("{} orphans of {}: {}{dry}", names.len(), arguments.cluster, word.word());
         if arguments.dry_run {
             return output::line(&done);
         }
         let version = &cluster["metadata"]["resourceVersion"];
-        let patch = json!({"metadata": {"resourceVersion": version, "annotations": {ORPHANS: json!(all).to_string()}}});
+        let patch = json!({"metadata": {"resourceVersion": version, "annotations": {ORPHANS: all.text()}}});
         match hub.merge(&site::path(&arguments.cluster), &patch).await {
             Ok(_) => return output::line(&format!("{done}{}", site::when_heard(&cluster))),
             Err(error) if error.code() == Some(409) => {}
@@ -69,29 +68,23 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
     bail!("the cluster {} changes all the time: try again", arguments.cluster)
 }
 
-/// Names, and what was decided of them.
-pub(crate) fn orphans(cluster: &Value) -> BTreeMap<String, String> {
-    let text = cluster["metadata"]["annotations"][ORPHANS].as_str();
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-}
-
-fn listed(cluster: &str, all: &BTreeMap<String, String>) -> String {
-    if all.is_empty() {
+fn listed(cluster: &str, all: &Orphans) -> String {
+    if all.count() == 0 {
         return format!("{cluster} has nothing of the hub's that the hub does not know of\n");
     }
-    let lines = all.iter().map(|(name, word)| format!("{word:<10} {name}\n"));
+    let lines = all.fates().iter().map(|(name, fate)| format!("{:<10} {name}\n", fate.word()));
     format!("{:<10} WORK\n{}", "DECISION", lines.collect::<String>())
 }
 
 /// The names that the word is for; each must be among `all`.
-fn chosen(arguments: &Arguments, all: &BTreeMap<String, String>) -> Result<Vec<String>> {
+fn chosen(arguments: &Arguments, all: &Orphans) -> Result<Vec<String>> {
     if arguments.names.is_empty() && !arguments.all {
         bail!("which ones? Name them, or say --all: karmadactl orphans {} lists them", arguments.cluster);
     }
     if arguments.all {
-        return Ok(all.keys().cloned().collect());
+        return Ok(all.fates().keys().cloned().collect());
     }
-    if let Some(unknown) = arguments.names.iter().find(|name| !all.contains_key(*name)) {
+    if let Some(unknown) = arguments.names.iter().find(|name| !all.fates().contains_key(*name)) {
         bail!(
             "{unknown} is no orphan of {}: karmadactl orphans {} lists those there are",
             arguments.cluster,
@@ -119,9 +112,10 @@ mod tests {
     #[test]
     fn a_word_is_for_names_that_are_listed() {
         let cluster = json!({"metadata": {"annotations": {ORPHANS: r#"{"a":"undecided","b":"release"}"#}}});
-        let all = orphans(&cluster);
+        let all = Orphans::of(&cluster);
         assert!(
-            listed("m", &all).contains("undecided  a\n") && listed("m", &BTreeMap::new()).contains("nothing")
+            listed("m", &all).contains("undecided  a\n")
+                && listed("m", &Orphans::default()).contains("nothing")
         );
         assert_eq!(chosen(&line("m --all --release").unwrap(), &all).unwrap(), ["a", "b"]);
         assert_eq!(chosen(&line("m a --delete").unwrap(), &all).unwrap(), ["a"]);

@@ -7,11 +7,12 @@ use anyhow::Result;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::conditions::APPLIED;
 use karmada_api::strings::labels::REMOVAL_HELD;
+use karmada_core::orphans::{Fate, Orphans};
 use serde_json::Value;
 
 use crate::access::Access;
 use crate::connection::Connection;
-use crate::{orphans, output, site, table};
+use crate::{output, site, table};
 
 /// How many Works are asked for at once.
 const PAGE: usize = 500;
@@ -114,15 +115,16 @@ fn object(manifest: &Value) -> String {
 }
 
 fn of_orphans(cluster: &Value) -> Vec<Step> {
-    let step = |(work, word): (String, String)| {
-        let action = match &*word {
-            "delete" => "delete",
-            "release" => "release",
-            _ => "keep",
+    let step = |(work, fate): (&String, &Fate)| {
+        let action = match fate {
+            Fate::Delete => "delete",
+            Fate::Release => "release",
+            Fate::Undecided => "keep",
         };
-        Step { action, object: "-".to_owned(), work, why: "the hub knows nothing of it".to_owned() }
+        let why = "the hub knows nothing of it".to_owned();
+        Step { action, object: "-".to_owned(), work: work.clone(), why }
     };
-    orphans::orphans(cluster).into_iter().map(step).collect()
+    Orphans::of(cluster).fates().iter().map(step).collect()
 }
 
 fn shown(cluster: &str, steps: &[Step], link: &Value) -> String {

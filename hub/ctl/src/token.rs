@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use karmada_api::strings::identity::BOOTSTRAP_GROUP;
+use karmada_api::time;
 use karmada_certs::{JoinToken, Pin};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -156,7 +157,7 @@ fn secret(token: &JoinToken, flags: &Create, now: Timestamp) -> Value {
     }
     if !flags.ttl.is_zero() {
         let end = jiff::SignedDuration::try_from(flags.ttl).ok().and_then(|ttl| now.checked_add(ttl).ok());
-        put("expiration", &end.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        put("expiration", &time::seconds(end.unwrap_or(Timestamp::MAX)));
     }
     for usage in &flags.usages {
         put(&format!("{USAGE}{usage}"), "true");

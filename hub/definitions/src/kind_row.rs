@@ -150,7 +150,7 @@ pub struct KindRow {
     pub deprecation: Option<&'static str>,
 
     /// Drops and fills in what the kind's strategy does, before the object is judged.
-    pub settle: fn(&mut Value, Option<&Value>),
+    pub drop_disabled_fields: fn(&mut Value, Option<&Value>),
     /// Fills in the time where it is due; the time is asked for only then.
     pub date: fn(&mut Value, &dyn Fn() -> String),
     /// Changes what a new object says by itself.
@@ -233,7 +233,7 @@ impl KindRow {
         parts: &[],
         warn: |_, _, _| {},
         deprecation: None,
-        settle: |_, _| {},
+        drop_disabled_fields: |_, _| {},
         date: |_, _| {},
         begin: |_| {},
         first_status: |_, _| Some(json!({})),

@@ -26,8 +26,8 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::object;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events, labels};
+use karmada_controllers::agent_ports::estimator::{self, Estimator};
 use karmada_controllers::controller_context::ControllerContext;
-use karmada_controllers::estimator::{self, Estimator};
 use karmada_controllers::events::{EventType, Reference};
 use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::graceful_eviction::again;
@@ -227,7 +227,7 @@ impl Rebalancing {
 
     /// The step, unless a cluster would be left from which removals wait for a person.
     fn removable(&self, step: Step) -> Result<Step, Stays> {
-        let is_held = |cluster: &&str| !self.shared.removal_limit.marked(cluster).is_empty();
+        let is_held = |cluster: &&str| !self.shared.removal_limit.held_works(cluster).is_empty();
         let held = step.leaves().find(is_held).map(str::to_owned);
         held.map_or(Ok(step), |cluster| Err(Stays::RemovalsHeld(cluster)))
     }

@@ -23,8 +23,8 @@ use self::reported::Reported;
 pub use self::reported::{AGAIN, StatusVerdict};
 use self::resource_models::ToldResourceModels;
 pub use self::view::{ClusterLink, Heard, HoldView, LinkState, Progress, SessionView};
+use crate::clock_and_random::Moment;
 use crate::ports::Batch;
-use crate::sources::Moment;
 
 /// Who is to look at a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,10 +13,11 @@
 //! - [`pending_asks`], [`ask_agent`]: what an agent is asked, and who waits for its answer; [`awaited_tunnels`], [`open_tunnel`]: requests to a member's API, by
 //!   way of its agent.
 //! - [`join`], [`rate`]: how strangers become agents, and how often anybody may.
-//! - [`service`]: gRPC, which nothing else here knows; [`ports`]: what the hub implements; [`sources`]: time and randomness.
+//! - [`service`]: gRPC, which nothing else here knows; [`ports`]: what the hub implements; [`clock_and_random`]: time and randomness.
 
 mod ask_agent;
 mod awaited_tunnels;
+pub mod clock_and_random;
 mod cloned_identity;
 pub mod connection;
 pub mod encodings;
@@ -37,17 +38,16 @@ pub mod session;
 pub mod session_admission;
 mod session_handle;
 pub mod shared_fleet;
-pub mod sources;
 mod stream;
 #[cfg(test)]
 mod testing;
 mod work_body;
 
 pub use ask_agent::AskError;
+pub use clock_and_random::ClockAndRandom;
 pub use gateway::Gateway;
 pub use open_tunnel::{OpenTunnel, TunnelError, TunnelGuard};
 pub use options::Options;
 pub use ports::Ports;
 pub use shared_fleet::SharedFleet;
-pub use sources::Sources;
 pub use work_body::body_hash;

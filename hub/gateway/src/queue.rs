@@ -94,7 +94,7 @@ impl Queue {
     }
 
     /// What waits for `key` at this revision needs to wait no more.
-    pub fn settle(&mut self, key: &str, revision: u64) {
+    pub fn discard(&mut self, key: &str, revision: u64) {
         let Some(pending) = self.slots.get(key).filter(|pending| pending.revision() == revision) else {
             return;
         };

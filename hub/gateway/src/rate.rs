@@ -6,66 +6,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
-    /// In the long run.
-    pub per_minute: f64,
-    /// At once.
-    pub burst: f64,
-}
-
-impl Rate {
-    /// So many a minute, and so many at once; at least one.
-    pub fn per_minute(per_minute: u32, burst: u32) -> Rate {
-        Rate { per_minute: f64::from(per_minute.max(1)), burst: f64::from(burst.max(1)) }
-    }
-
-    fn per_second(self) -> f64 {
-        self.per_minute / 60.0
-    }
-}
-
-/// What one has left.
-#[derive(Clone, Copy, Debug)]
-pub struct Bucket {
-    left: f64,
-    at: Duration,
-}
-
-impl Bucket {
-    /// With the whole burst.
-    pub fn full(rate: Rate, now: Duration) -> Bucket {
-        Bucket { left: rate.burst, at: now }
-    }
-
-    fn refill(&mut self, rate: Rate, now: Duration) {
-        let gone = now.saturating_sub(self.at).as_secs_f64();
-        self.left = (self.left + gone * rate.per_second()).min(rate.burst);
-        self.at = self.at.max(now);
-    }
-
-    /// Takes one.
-    ///
-    /// # Errors
-    /// After how long there is one, where there is none now.
-    pub fn take(&mut self, rate: Rate, now: Duration) -> Result<(), Duration> {
-        self.refill(rate, now);
-        // Sums of parts of one fall short of it by a hair.
-        if self.left >= 1.0 - 1e-6 {
-            self.left = (self.left - 1.0).max(0.0);
-            return Ok(());
-        }
-        Err(Duration::from_secs_f64((1.0 - self.left) / rate.per_second()))
-    }
-}
+pub use karmada_proto::token_bucket::Rate;
+use karmada_proto::token_bucket::TokenBucket;
 
 /// The buckets of many.
 #[derive(Debug)]
 pub struct Buckets<K> {
     most: usize,
-    known: BTreeMap<K, (Rate, Bucket)>,
-    others: Option<Bucket>,
+    known: BTreeMap<K, (Rate, TokenBucket)>,
+    others: Option<TokenBucket>,
 }
 
 impl<K: Ord> Buckets<K> {
@@ -84,15 +33,12 @@ impl<K: Ord> Buckets<K> {
             return bucket.take(rate, now);
         }
         if self.known.len() >= self.most {
-            self.known.retain(|_, (rate, bucket)| {
-                bucket.refill(*rate, now);
-                bucket.left < rate.burst
-            });
+            self.known.retain(|_, (rate, bucket)| !bucket.is_full(*rate, now));
         }
         if self.known.len() >= self.most {
-            return self.others.get_or_insert(Bucket::full(rate, now)).take(rate, now);
+            return self.others.get_or_insert(TokenBucket::full(rate, now)).take(rate, now);
         }
-        let mut bucket = Bucket::full(rate, now);
+        let mut bucket = TokenBucket::full(rate, now);
         let taken = bucket.take(rate, now);
         self.known.insert(who, (rate, bucket));
         taken
@@ -103,14 +49,14 @@ impl<K: Ord> Buckets<K> {
 #[derive(Debug)]
 pub struct LineBudget {
     rate: Rate,
-    bucket: Bucket,
+    bucket: TokenBucket,
     left_out: u64,
 }
 
 impl LineBudget {
     /// A budget.
     pub fn new(rate: Rate) -> Self {
-        LineBudget { rate, bucket: Bucket::full(rate, Duration::ZERO), left_out: 0 }
+        LineBudget { rate, bucket: TokenBucket::full(rate, Duration::ZERO), left_out: 0 }
     }
 
     /// Whether a line may be written, and how many before it were not.
@@ -129,22 +75,6 @@ mod tests {
 
     const fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
-    }
-
-    #[test]
-    fn a_burst_then_the_rate() {
-        let rate = Rate::per_minute(10, 20);
-        let mut bucket = Bucket::full(rate, at(0));
-        assert_eq!((0..30).filter(|_| bucket.take(rate, at(0)).is_ok()).count(), 20);
-        assert_eq!(bucket.take(rate, at(0)), Err(at(6)));
-        assert!(bucket.take(rate, at(5)).is_err() && bucket.take(rate, at(6)).is_ok());
-        assert!(bucket.take(rate, at(6)).is_err());
-        assert_eq!(
-            (0..99).filter(|_| bucket.take(rate, at(3600)).is_ok()).count(),
-            20,
-            "no more than the burst"
-        );
-        assert!(bucket.take(rate, at(10)).is_err(), "a clock that goes back gives nothing");
     }
 
     #[test]

@@ -17,13 +17,13 @@ use futures::Stream;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
-/// What is routed.
+/// A change of one object, as far as the router looks at it.
 pub trait Change: Clone {
     /// The name of what changed.
     fn key(&self) -> &Arc<str>;
     /// The store's revision of the change.
     fn revision(&self) -> u64;
-    /// It takes the place of an earlier change of the same, which was not read.
+    /// Takes the place of an earlier change of the same object, which nobody has read.
     fn follows(&mut self, earlier: &Self);
 }
 

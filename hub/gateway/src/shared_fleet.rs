@@ -14,6 +14,7 @@ use karmada_proto::v1::{CloseCode, Hello, RetryClass};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::clock_and_random::ClockAndRandom;
 use crate::fleet::{
     ClusterLink, Entry, Fleet, Heard, HoldView, Newcomer, Progress, StatusVerdict, Wake, WorkProgressCache,
 };
@@ -21,7 +22,6 @@ use crate::ports::Batch;
 use crate::session::SessionOrder;
 use crate::session_admission::close;
 use crate::session_handle::SessionHandle;
-use crate::sources::Sources;
 
 /// The longest version of an agent that is kept.
 const VERSION: usize = 64;
@@ -42,7 +42,7 @@ pub(crate) struct Way {
 
 /// The fleet's state.
 pub struct SharedFleet {
-    sources: Sources,
+    sources: ClockAndRandom,
     fleet: Mutex<Fleet<Arc<SessionHandle>>>,
     wake: Box<Waker>,
 }
@@ -51,7 +51,7 @@ impl SharedFleet {
     /// Of no cluster yet. A link that was away for longer than `grace` is lost; `wake` is called after each change for those whom it
     /// concerns.
     pub fn new(
-        sources: Sources,
+        sources: ClockAndRandom,
         grace: SignedDuration,
         wake: impl Fn(&str, Wake) + Send + Sync + 'static,
     ) -> Arc<Self> {
@@ -60,7 +60,7 @@ impl SharedFleet {
     }
 
     /// Where time and randomness come from.
-    pub fn sources(&self) -> &Sources {
+    pub fn sources(&self) -> &ClockAndRandom {
         &self.sources
     }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use karmada_certs::{Authority, CertificateRequest, ClientKey, PeerIdentity, agent_subject};
 use tokio::time::Instant;
 
-use crate::sources::Sources;
+use crate::clock_and_random::ClockAndRandom;
 
 /// When the wall clock of tests begins.
 pub(crate) fn beginning() -> Timestamp {
@@ -26,12 +26,12 @@ pub(crate) fn peer(cluster: &str) -> PeerIdentity {
 }
 
 /// A wall clock that goes with the runtime's, and draws that are not all the same. Must be called within a tokio runtime.
-pub(crate) fn sources() -> Sources {
+pub(crate) fn sources() -> ClockAndRandom {
     let started = Instant::now();
     let wall = move || beginning() + jiff::SignedDuration::try_from(started.elapsed()).unwrap();
     let draws = std::sync::atomic::AtomicU64::new(1);
     let step = 0x9e37_79b9_7f4a_7c15;
-    Sources::new(wall, move || draws.fetch_add(step, std::sync::atomic::Ordering::Relaxed))
+    ClockAndRandom::new(wall, move || draws.fetch_add(step, std::sync::atomic::Ordering::Relaxed))
 }
 
 /// Text that shrinks little.

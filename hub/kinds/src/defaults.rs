@@ -6,8 +6,9 @@
 //! the published schema itself states. Idempotent.
 
 mod apps;
+mod autoscaling;
+pub(crate) use autoscaling::federated_autoscaler;
 mod batch;
-pub(crate) use batch::federated_autoscaler;
 mod cluster_scoped;
 mod core;
 mod network;
@@ -135,8 +136,8 @@ fn rule(type_name: &str, fields: &mut Fields) {
         }
         "apps.v1.StatefulSet" => apps::stateful_set(object(fields, "spec")),
         "batch.v1.Job" => batch::job(fields),
-        "autoscaling.v1.HorizontalPodAutoscaler" => batch::autoscaler_v1(fields),
-        "autoscaling.v2.HorizontalPodAutoscaler" => batch::autoscaler_v2(object(fields, "spec")),
+        "autoscaling.v1.HorizontalPodAutoscaler" => autoscaling::autoscaler_v1(fields),
+        "autoscaling.v2.HorizontalPodAutoscaler" => autoscaling::autoscaler_v2(object(fields, "spec")),
         "networking.v1.NetworkPolicy" => network::policy(object(fields, "spec")),
         _ => cluster_scoped::rule(type_name, fields),
     }

@@ -8,11 +8,16 @@ use karmada_definitions::resource::ResourceDefinition;
 use serde_json::{Map, Value, json};
 
 /// Drops and fills in what the kind's own strategy does.
-pub fn settle(definition: &ResourceDefinition, part: &str, new: &mut Value, old: Option<&Value>) {
+pub fn drop_disabled_fields(
+    definition: &ResourceDefinition,
+    part: &str,
+    new: &mut Value,
+    old: Option<&Value>,
+) {
     if !matches!(part, "" | "ephemeralcontainers" | "resize") {
         return;
     }
-    (definition.row.settle)(new, old);
+    (definition.row.drop_disabled_fields)(new, old);
 }
 
 /// A Pod.

@@ -5,26 +5,31 @@
 //! compares an update with what was.
 
 pub(crate) mod admission_registration;
+pub(crate) mod api_service;
 pub(crate) mod apps;
 pub(crate) mod autoscaling;
-pub(crate) mod cluster_scoped;
+pub(crate) mod certificates;
 pub(crate) mod core;
 pub(crate) mod cron_job;
 pub(crate) mod device_slices;
 pub(crate) mod devices;
 pub(crate) mod disruption_budget;
 pub(crate) mod endpoints;
-pub(crate) mod flow;
+pub(crate) mod events;
+pub(crate) mod flow_control;
 pub(crate) mod interpreter_webhooks;
 pub(crate) mod job;
 pub(crate) mod multi_cluster_ingress;
 pub(crate) mod multi_cluster_service;
 pub(crate) mod networking;
 pub(crate) mod node;
+mod persistent_volume_update;
+pub(crate) mod persistent_volumes;
 pub(crate) mod pod;
 pub(crate) mod quota;
 pub(crate) mod rbac;
 mod resources;
+mod runtime_class;
 mod scheduling;
 mod security;
 mod selector;
@@ -32,8 +37,6 @@ pub(crate) mod service;
 pub(crate) mod statuses;
 pub(crate) mod storage;
 mod volume_fields;
-pub(crate) mod volume_sources;
-mod volume_update;
 mod volumes;
 pub(crate) mod warnings;
 
@@ -58,7 +61,7 @@ pub(crate) mod facts {
     include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 }
 
-pub(crate) use pod::marks::armor;
+pub(crate) use pod::annotations::armor;
 pub(crate) use service::addresses as service_addresses;
 pub use warnings::owners as owners_twice;
 

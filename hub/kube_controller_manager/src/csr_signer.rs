@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karmada_schema::condition;
+use karmada_schema::{condition, time};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,7 @@ impl Controller for Signing {
         match self.signed(&request, now) {
             Ok(certificate) => request["status"]["certificate"] = json!(STANDARD.encode(certificate)),
             Err((reason, message)) => {
-                let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+                let at = time::seconds(now);
                 let failed = json!({"type": "Failed", "status": "True", "reason": reason, "message": message,
                     "lastUpdateTime": at, "lastTransitionTime": at});
                 condition::put(&mut request, failed);

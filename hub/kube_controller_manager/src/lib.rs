@@ -4,8 +4,8 @@
 //! In: the port, a clock, the CA and the signer of tokens. Out: writes through the port. Each controller decides in a pure
 //! function and runs in the frame of [`karmada_controller_runtime::runner`].
 
-pub mod aggregation;
 pub mod bootstrap_signer;
+pub mod clusterrole_aggregation;
 pub mod csr_cleaner;
 pub mod csr_signer;
 pub mod event_expiry;
@@ -70,7 +70,7 @@ fn loops(
         Box::pin(root_ca::run(informers.clone(), parts.ca_pem.clone(), stop.clone())),
         Box::pin(bootstrap_signer::run(informers.clone(), parts.clock.clone(), stop.clone())),
         Box::pin(token_cleaner::run(informers.clone(), parts.clock.clone(), stop.clone())),
-        Box::pin(aggregation::run(informers.clone(), stop.clone())),
+        Box::pin(clusterrole_aggregation::run(informers.clone(), stop.clone())),
         Box::pin(ttl_after_finished::run(informers.clone(), parts.clock.clone(), stop.clone())),
         Box::pin(event_expiry::run(informers.clone(), parts.clock.clone(), stop.clone())),
         Box::pin(quota::run(informers.clone(), stop.clone())),

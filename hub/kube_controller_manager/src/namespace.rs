@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_schema::condition;
+use karmada_schema::{condition, time};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +48,7 @@ pub async fn run(
         }
     };
     let sources = vec![
-        Source::new("v1", "Namespace", deleted(false)).settling(GRACE),
+        Source::new("v1", "Namespace", deleted(false)).debounced(GRACE),
         // Nobody but the hub is in an execution namespace, and a cluster may come back at once.
         Source::new("v1", "Namespace", deleted(true)),
     ];
@@ -228,7 +228,7 @@ fn with_conditions(namespace: &Value, left: &Left, now: jiff::Timestamp) -> Valu
         finalizers_remaining(&left.finalizers),
     ];
     let mut new = namespace.clone();
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = time::seconds(now);
     for (kind, holds, reason, message) in wanted {
         let status = if holds { "True" } else { "False" };
         let told = json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now});

@@ -60,7 +60,7 @@ pub async fn run(informers: impl Into<Informers>, stop: CancellationToken) {
             let counts = limited.lock().contains(&object.key.namespace);
             if counts { vec![object.key.namespace.clone()] } else { Vec::new() }
         });
-        sources.push(source.settling(Duration::from_millis(100)));
+        sources.push(source.debounced(Duration::from_millis(100)));
     }
     let controller = Arc::new(Quotas { api: api.clone(), limited });
     runner::run(informers, controller, Arc::new(Queue::default()), sources, 1, stop).await;

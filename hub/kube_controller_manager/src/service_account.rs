@@ -131,13 +131,13 @@ impl Controller for TokenSecrets {
         match wake {
             Wake::Secret(key) => {
                 if let Some(secret) = find(&*self.api, &secrets, &key.namespace, &key.name).await? {
-                    self.settle(&secret).await?;
+                    self.reconcile_token_secret(&secret).await?;
                 }
             }
             Wake::Account(account) => {
                 for secret in self.api.list(&secrets, &account.namespace).await? {
                     if mentions(&secret, TYPE) && mentions(&secret, &account.name) {
-                        self.settle(&secret).await?;
+                        self.reconcile_token_secret(&secret).await?;
                     }
                 }
             }
@@ -147,7 +147,7 @@ impl Controller for TokenSecrets {
 }
 
 impl TokenSecrets {
-    async fn settle(&self, secret: &Object) -> Result<(), Error> {
+    async fn reconcile_token_secret(&self, secret: &Object) -> Result<(), Error> {
         let (secrets, accounts) =
             (resource(&*self.api, "v1", "Secret")?, resource(&*self.api, "v1", "ServiceAccount")?);
         let value = secret.value()?;

@@ -5,7 +5,6 @@
 mod certificates;
 mod dynamic;
 mod expressions;
-mod hook;
 mod limits;
 mod namespace;
 mod parameters;
@@ -20,6 +19,7 @@ mod service_accounts;
 mod stages;
 pub mod type_check;
 mod variables;
+mod webhooks;
 
 pub use certificates::{AskedName, CertificateRequests, ReadName};
 pub use dynamic::DynamicAdmission;

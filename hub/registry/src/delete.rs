@@ -9,6 +9,7 @@ use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_schema::object::{ObjectKey, Stored, encode, meta};
+use karmada_schema::time;
 use karmada_store::{Expect, StoreError};
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ impl Registry {
         options: &DeleteOptions,
         user: &User,
     ) -> Result<Deleted, Status> {
-        let orphaning = options.orphaning()?;
+        let propagation = options.propagation()?;
         for _ in 0..TRIES {
             let live = self.get(definition, &key.namespace, &key.name)?;
             let whole = definition.custom.as_ref().is_some_and(|custom| custom.asks_webhook());
@@ -62,7 +63,7 @@ impl Registry {
             if !options.admitted {
                 self.admit_final(&mut request).await?;
             }
-            let marked = self.mark(definition, object, options, orphaning);
+            let marked = self.begin_deletion(definition, object, options, propagation);
             if options.is_dry() {
                 let shown = self.encoded(definition, marked.object)?;
                 let shown = RegistryContext::stored(&shown, live.revision)?;
@@ -131,19 +132,19 @@ impl Registry {
         }
     }
 
-    /// The object with its deletion marks, and what happens to it.
-    fn mark(
+    /// The object as being deleted (its deletion time, finalizers), and what happens to it.
+    fn begin_deletion(
         &self,
         definition: &ResourceDefinition,
         mut object: Value,
         options: &DeleteOptions,
-        orphaning: Option<DeletionPropagation>,
+        propagation: Option<DeletionPropagation>,
     ) -> Marked {
         if definition.row.known == BuiltinKind::Namespace {
-            return self.mark_namespace(object, orphaning);
+            return self.mark_namespace(object, propagation);
         }
         let is_pod = definition.row.known == BuiltinKind::Pod;
-        if is_pod && let Some(done) = self.mark_pod(definition, &mut object, options, orphaning) {
+        if is_pod && let Some(done) = self.mark_pod(definition, &mut object, options, propagation) {
             return Marked { object, then: done };
         }
         let before = object.clone();
@@ -153,7 +154,7 @@ impl Registry {
         }
         // A definition's first delete waits for its instances, whatever is asked about dependants.
         if leaves.is_none() || meta::deleting(&before) {
-            settle_finalizers(definition, &mut object, orphaning);
+            set_propagation_finalizers(definition, &mut object, propagation);
         }
         if meta::finalizers(&object).is_empty() {
             // It goes as it stands.
@@ -172,8 +173,7 @@ impl Registry {
             self.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
         let metadata = meta::of(object);
         if !metadata.contains_key("deletionTimestamp") {
-            metadata
-                .insert("deletionTimestamp".into(), json!(until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+            metadata.insert("deletionTimestamp".into(), json!(time::seconds(until)));
             if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
                 metadata.insert("generation".into(), json!(generation.saturating_add(1)));
             }
@@ -182,13 +182,13 @@ impl Registry {
     }
 
     /// A namespace is emptied before it goes; its own finalizer waits for that.
-    fn mark_namespace(&self, mut object: Value, orphaning: Option<DeletionPropagation>) -> Marked {
+    fn mark_namespace(&self, mut object: Value, propagation: Option<DeletionPropagation>) -> Marked {
         let before = object.clone();
         let first = object["metadata"]["deletionTimestamp"].is_null();
         if first {
             let now = self.now_text();
             meta::of(&mut object).insert("deletionTimestamp".into(), json!(now));
-            if let Some(wanted) = orphaning {
+            if let Some(wanted) = propagation {
                 set_propagation(&mut object, wanted);
             }
         }
@@ -209,7 +209,7 @@ impl Registry {
         definition: &ResourceDefinition,
         object: &mut Value,
         options: &DeleteOptions,
-        orphaning: Option<DeletionPropagation>,
+        propagation: Option<DeletionPropagation>,
     ) -> Option<Then> {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !object["metadata"]["deletionTimestamp"].is_null() {
@@ -217,7 +217,7 @@ impl Registry {
             return match asked {
                 _ if left == 0 => None,
                 Some(asked) if asked < left => {
-                    settle_finalizers(definition, object, orphaning);
+                    set_propagation_finalizers(definition, object, propagation);
                     meta::of(object).insert("deletionGracePeriodSeconds".into(), json!(asked));
                     let now = self.now_text();
                     meta::of(object).insert("deletionTimestamp".into(), json!(now));
@@ -227,7 +227,7 @@ impl Registry {
             };
         }
         let grace = grace_period(object, asked);
-        settle_finalizers(definition, object, orphaning);
+        set_propagation_finalizers(definition, object, propagation);
         self.mark_deleting(object, grace);
         Some(held_or(object, grace))
     }
@@ -240,16 +240,17 @@ fn held_or(object: &Value, grace: i64) -> Then {
 /// What happens to an object whose deletion is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// Nothing: it is on its way already.
+    /// It stays as it is: its deletion has begun before.
     Stay,
-    /// It is marked and waits.
+    /// It is stored as being deleted, and waits for its finalizers, or its grace period.
     Keep,
-    /// It is marked, so that watchers see that, and goes.
+    /// It is stored as being deleted, so that watchers see that, and removed at once.
     MarkAndGo,
-    /// It goes.
+    /// It is removed.
     Go,
 }
 
+/// An object as its deletion leaves it.
 struct Marked {
     object: Value,
     then: Then,
@@ -272,7 +273,7 @@ fn set_propagation(object: &mut Value, wanted: DeletionPropagation) {
 }
 
 /// Makes the finalizers say what becomes of dependants: as asked, else as the object says, else as its kind does.
-fn settle_finalizers(
+fn set_propagation_finalizers(
     definition: &ResourceDefinition,
     object: &mut Value,
     asked: Option<DeletionPropagation>,

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_schema::object::{ObjectKey, Stored};
+use karmada_schema::time;
 use karmada_store::Store;
 use parking_lot::RwLock;
 use serde_json::Value;
@@ -120,7 +121,7 @@ impl RegistryContext {
 
     /// The present as metadata writes it: RFC 3339, whole seconds, UTC.
     pub fn now_text(&self) -> String {
-        (self.clock)().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        time::seconds((self.clock)())
     }
 
     /// The present.

@@ -68,11 +68,11 @@ pub enum PatchShown {
 
 /// Where sentences for the caller, and notes for the audit log, are gathered; clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Said>>, Option<Arc<Mutex<Notes>>>);
+pub struct Warnings(Arc<Mutex<WarningTexts>>, Option<Arc<Mutex<Notes>>>);
 
 /// Sentences, each once.
 #[derive(Debug, Default)]
-struct Said {
+struct WarningTexts {
     all: Vec<String>,
     /// How many characters an answer holds of them.
     shown: usize,
@@ -204,7 +204,7 @@ impl DeleteOptions {
     ///
     /// # Errors
     /// 422: both ways of asking are used, or the policy's name is unknown.
-    pub fn orphaning(&self) -> Result<Option<DeletionPropagation>, Status> {
+    pub fn propagation(&self) -> Result<Option<DeletionPropagation>, Status> {
         if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
             return Err(invalid_options(
                 "FieldValueInvalid",

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use karmada_definitions::status::{Cause, Status};
+use karmada_schema::fields::{list, text};
 use serde_json::{Map, Value, json};
 
 use self::ip_families::families;
@@ -61,14 +62,6 @@ pub(super) struct Allocator {
     pub(super) dry: bool,
     /// So many ports from the seed's on are taken: a Service with many does not look at them again for each.
     pub(super) drawn: i64,
-}
-
-fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value[field].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
 }
 
 fn node_ports(spec: &Value) -> impl Iterator<Item = i64> {

@@ -3,7 +3,7 @@
 //! In: where to ([`Target`]), the CA that the other end's certificate must come from, a body. Out: the answer's JSON, or why
 //! there is none, in words. How many are under way at once, and to whom, stands in `turns`.
 
-mod turns;
+mod call_slots;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-pub use self::turns::Purpose;
+pub use self::call_slots::Purpose;
 use crate::cache::Cache;
 
 /// The largest answer that is read: what objects may weigh, many at once.
@@ -211,7 +211,7 @@ pub async fn post(
 ) -> Result<Answer, String> {
     // A large future: on the heap, as it is part of the future of every request.
     let call = Box::pin(exchange(target, roots(trust).and_then(client), http::Method::POST, body));
-    let outcome = turns::in_turn(purpose, target, within, call).await;
+    let outcome = call_slots::in_turn(purpose, target, within, call).await;
     outcome.map_err(|why| format!("Post {:?}: {why}", target.url))
 }
 

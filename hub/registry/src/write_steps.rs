@@ -10,7 +10,7 @@
 //! | own | who manages which fields | before what the server itself sets, which nobody owns |
 //! | prepare | uid and times; parts that this write may not touch are as they were | a webhook is shown what would be stored |
 //! | mutate | gates and webhooks that change the object | the last that others change |
-//! | settle | what a feature that is off would need is dropped; owners named twice become one | webhooks may have brought it |
+//! | drop_and_complete | what a feature that is off would need is dropped; owners named twice become one | webhooks may have brought it |
 //! | allocate | addresses and ports of a Service | none is drawn for what was refused before; held, so that no two writes draw the same |
 //! | validate | the rules of the kind | of all that the steps before made |
 //! | admit | gates, policies and webhooks that judge, then quotas | quotas last: what they count is to be stored, unless the store refuses |
@@ -44,9 +44,9 @@ pub(crate) struct Write<'a> {
     object: Value,
     /// What was sent empty.
     empties: Empties,
-    /// Of a new object: its labels are its template's.
+    /// Of a new object: whether it takes over the labels of its template.
     shares_labels: bool,
-    /// Of a change: it asks for something that was dropped, and counts all the same.
+    /// Of a change: fields that were dropped, and raise the generation all the same.
     asked_for: strategy::Dropped,
     service: Option<(MutexGuard<'a, ()>, Allocator)>,
     held: Vec<WriteGuard>,
@@ -101,7 +101,7 @@ impl<'a> Write<'a> {
         Self { key: key.clone(), before, ..Self::new(registry, definition, &key.namespace, object, options) }
     }
 
-    /// All steps. Nothing is stored where one refuses.
+    /// Takes all steps in their order. Where one refuses, nothing is stored.
     pub async fn walk(&mut self) -> Result<(), Status> {
         let forgets = self.forgets_managers();
         self.read()?;
@@ -110,7 +110,7 @@ impl<'a> Write<'a> {
         self.own(forgets);
         self.prepare();
         self.mutate().await?;
-        self.settle();
+        self.drop_and_complete();
         self.allocate().await?;
         self.validate()?;
         self.admit().await?;
@@ -118,7 +118,7 @@ impl<'a> Write<'a> {
         Ok(())
     }
 
-    /// A list of managers that is empty and says so ends everybody's ownership. Else what is empty is what is not there.
+    /// Whether the write ends everybody's ownership of fields: an update with `managedFields: []` does, one without the field does not.
     fn forgets_managers(&self) -> bool {
         self.before.is_some()
             && self.object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty)
@@ -151,7 +151,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Owners that are named twice are named once, with a warning.
+    /// Drops owners that are named twice, with a warning.
     fn merge_owners(&mut self) {
         self.options.warnings.extend(karmada_kinds::validation::owners_twice(&self.object));
         object_identity::owners_once(&mut self.object);
@@ -161,7 +161,7 @@ impl<'a> Write<'a> {
         prepare::defaults(self.registry, self.definition, &mut self.object);
     }
 
-    /// What was applied knows its owners already.
+    /// Records who manages which fields. For a server-side apply that is done already.
     fn own(&mut self, forgets: bool) {
         if self.options.applied {
             return;
@@ -195,7 +195,7 @@ impl<'a> Write<'a> {
         self.registry.admit(&mut request).await
     }
 
-    fn settle(&mut self) {
+    fn drop_and_complete(&mut self) {
         let (definition, options) = (self.definition, self.options);
         if self.before.is_some() {
             self.merge_owners();
@@ -203,10 +203,10 @@ impl<'a> Write<'a> {
         match &self.before {
             Some(Before { object: old, .. }) => {
                 self.asked_for = strategy::raised_by_dropped(definition, old, &self.object);
-                dropped::settle(definition, &options.subresource, &mut self.object, Some(old));
+                dropped::drop_disabled_fields(definition, &options.subresource, &mut self.object, Some(old));
             }
             None => {
-                dropped::settle(definition, "", &mut self.object, None);
+                dropped::drop_disabled_fields(definition, "", &mut self.object, None);
                 options.warnings.extend((definition.row.finish_create)(&mut self.object));
                 let template = &self.object["spec"]["template"]["metadata"]["labels"];
                 if self.shares_labels && template.is_object() {

@@ -157,8 +157,9 @@ impl InterpreterWebhooks {
     /// Puts a question and keeps what became of it. One whose webhook is gone is of nobody's interest any more.
     async fn put(&self, question: &Question) {
         // Of this content: another one of its name would be believed as if it were this.
-        let is_asked =
-            |webhook: &&Arc<Webhook>| webhook.whom == question.whom && webhook.mark == question.mark;
+        let is_asked = |webhook: &&Arc<Webhook>| {
+            webhook.whom == question.whom && webhook.webhook_digest == question.webhook_digest
+        };
         let found = self.webhooks.read().iter().find(is_asked).cloned();
         let Some(webhook) = found else { return };
         let called = match self.caller.get() {

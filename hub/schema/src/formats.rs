@@ -52,7 +52,7 @@ pub fn is_known(of_type: &str, format: &str) -> bool {
 }
 
 /// Whether `text` is of the format.
-pub(super) fn fits(format: &str, text: &str) -> bool {
+pub(super) fn is_of_format(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => time::parse(text).is_some(),
         "date" => text.parse::<jiff::civil::Date>().is_ok() && text.len() == 10,
@@ -233,8 +233,8 @@ mod tests {
             ("date", &["2020-01-01"], &["2020-13-01", "20200101"]),
             ("nobody-knows", &["anything"], &[]),
         ] {
-            good.iter().for_each(|text| assert!(fits(format, text), "{format} takes {text}"));
-            bad.iter().for_each(|text| assert!(!fits(format, text), "{format} refuses {text}"));
+            good.iter().for_each(|text| assert!(is_of_format(format, text), "{format} takes {text}"));
+            bad.iter().for_each(|text| assert!(!is_of_format(format, text), "{format} refuses {text}"));
         }
     }
 }

@@ -55,7 +55,9 @@ pub use default::{apply_defaults, drop_nulls};
 pub use duplicate::{duplicate_fields, in_order};
 pub use formats::is_known as is_known_format;
 pub use go_type_errors::DecodeError;
-pub use karmada_field::{ErrorType, FieldError, Shown, go_json, go_struct, is_printable, names, path, quote};
+pub use karmada_field::{
+    ErrorType, FieldError, Shown, go_json, go_struct, is_printable, names, path, quote, quote_list,
+};
 pub use navigate::{Schema, SchemaRef};
 pub use prune::below as prune_below;
 pub use prune::prune;

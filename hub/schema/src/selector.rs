@@ -43,7 +43,8 @@ impl LabelSelector {
                 Some("NotIn") => Requirement::NotIn(key, values),
                 Some("Exists") => Requirement::Exists(key),
                 Some("DoesNotExist") => Requirement::Absent(key),
-                _ => Requirement::In(key, values),
+                Some("In") => Requirement::In(key, values),
+                _ => Requirement::In(key, Vec::new()),
             });
         }
         LabelSelector(all)
@@ -95,6 +96,8 @@ fn number(text: Option<impl AsRef<str>>) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn labels(selector: &str, have: &[(&str, &str)]) -> bool {
@@ -125,6 +128,30 @@ mod tests {
         }
         for bad in ["app in (a", "app like (b)", "-x=1", "a=b c", "a>b"] {
             assert!(LabelSelector::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn selectors_of_objects_follow_kubernetes() {
+        let expression = |key: &str, operator: &str| json!({"matchExpressions": [{"key": key, "operator": operator, "values": ["1", "2"]}]});
+        for (selector, wanted) in [
+            (json!({}), true),
+            (json!({"matchLabels": {"a": "1"}}), true),
+            (json!({"matchLabels": {"a": "2"}}), false),
+            (json!({"matchLabels": {"b": "1"}}), false),
+            (expression("a", "In"), true),
+            (expression("b", "In"), false),
+            (expression("a", "NotIn"), false),
+            (expression("b", "NotIn"), true),
+            (expression("a", "Exists"), true),
+            (expression("a", "DoesNotExist"), false),
+            (expression("b", "DoesNotExist"), true),
+            (expression("a", "Near"), false),
+            (expression("b", "Near"), false),
+            (json!({"matchExpressions": [{"key": "a", "values": ["1"]}]}), false),
+        ] {
+            let matches = LabelSelector::of_json(&selector).matches(|key| (key == "a").then_some("1"));
+            assert_eq!(matches, wanted, "{selector}");
         }
     }
 }

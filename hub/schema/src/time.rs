@@ -76,7 +76,7 @@ fn number<'t>(text: &'t str, part: &str) -> Option<(u32, &'t str)> {
     Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
-/// What follows the fraction of a second: exactly six places, where they are asked for.
+/// The text behind the fraction of a second that `text` may begin with; `six`: it must, with six places or more.
 fn fraction(text: &str, six: bool) -> Option<&str> {
     let digits = text.bytes().skip(1).take_while(u8::is_ascii_digit).count();
     match (text.starts_with(['.', ',']), six) {
@@ -87,7 +87,7 @@ fn fraction(text: &str, six: bool) -> Option<&str> {
     }
 }
 
-/// What follows the zone.
+/// The text behind the zone that `text` begins with; `None` where it begins with none.
 fn zone(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('Z') {
         return Some(rest);

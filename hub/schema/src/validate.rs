@@ -234,7 +234,7 @@ fn format(schema: SchemaRef<'_>, text: &str, path: &Path<'_>, errors: &mut Findi
         Format::Other => schema.format_name().unwrap_or_default(),
         _ => return,
     };
-    if !formats::fits(name, text) {
+    if !formats::is_of_format(name, text) {
         let detail = format!("{path} in body must be of type {name}: {}", karmada_field::quote(text));
         errors.push(FieldError::type_invalid(path, text, detail));
     }

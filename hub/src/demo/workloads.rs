@@ -37,7 +37,7 @@ pub async fn run(api: Arc<dyn Api>, registry: Arc<Registry>, stop: CancellationT
     let queue: Arc<Queue<Played>> = Arc::default();
     let sources = (0..PLAYED.len()).map(|at| {
         let (api_version, kind) = PLAYED[at];
-        Source::new(api_version, kind, move |change| woken(at, change)).settling(READY_AFTER)
+        Source::new(api_version, kind, move |change| woken(at, change)).debounced(READY_AFTER)
     });
     let players = Players { api: api.clone(), registry };
     runner::run(api, Arc::new(players), queue, sources.collect(), 1, stop).await;

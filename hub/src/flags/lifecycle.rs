@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use jiff::SignedDuration;
 use karmada_api::policy::PurgeMode;
 use karmada_api::validation::taint_policy::NoExecute;
-use karmada_controllers::eviction_loops::LifecycleOptions;
+use karmada_controllers::eviction_options::LifecycleOptions;
 use karmada_controllers::propagation::LoopOptions;
 use karmada_core::controllers_list::ControllersList;
 use karmada_core::feature_gates::FeatureGates;

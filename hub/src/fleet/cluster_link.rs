@@ -65,7 +65,7 @@ fn link_uid(cluster: uuid::Uuid) -> uuid::Uuid {
 }
 
 /// The link as people see it. `before`: as it was shown last.
-pub fn object(
+pub fn to_object(
     cluster: &ClusterHead,
     link: &ClusterLink,
     pending: &Pending,
@@ -104,7 +104,7 @@ pub fn object(
 }
 
 fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    karmada_schema::time::seconds(at)
 }
 
 fn state(state: LinkState) -> &'static str {
@@ -267,7 +267,7 @@ mod tests {
             oldest: Some(("web".into(), at(90))),
             held: Some(WaitingDeletes { count: 7, last: at(1_700_000_000) }),
         };
-        let shown = object(&cluster(), &ClusterLink { hold, ..live() }, &pending, None, at(200));
+        let shown = to_object(&cluster(), &ClusterLink { hold, ..live() }, &pending, None, at(200));
         let expected = json!({
             "apiVersion": "edge.karmada.io/v1alpha1", "kind": "ClusterLink",
             "metadata": {"name": "north", "uid": "f30387cd-49d6-4d3c-8b8a-714654203004",
@@ -303,7 +303,7 @@ mod tests {
             (LinkState::Offline, None, "False", "NeverSeen"),
         ] {
             let link = ClusterLink { state, since: since.map(at), ..away() };
-            let shown = object(&cluster(), &link, &Pending::default(), None, at(200));
+            let shown = to_object(&cluster(), &link, &Pending::default(), None, at(200));
             let connected = &shown["status"]["conditions"][0];
             assert_eq!(
                 (connected["status"].as_str(), connected["reason"].as_str()),
@@ -316,15 +316,15 @@ mod tests {
 
     #[test]
     fn what_did_not_change_comes_out_as_it_was() {
-        let first = object(&cluster(), &live(), &Pending::default(), None, at(200));
+        let first = to_object(&cluster(), &live(), &Pending::default(), None, at(200));
         let same = ClusterLink { last_frame: Some(at(101)), ..live() };
-        assert_eq!(object(&cluster(), &same, &Pending::default(), Some(&first), at(260)), first);
+        assert_eq!(to_object(&cluster(), &same, &Pending::default(), Some(&first), at(260)), first);
         let heard = ClusterLink { last_frame: Some(at(130)), ..live() };
-        let later = object(&cluster(), &heard, &Pending::default(), Some(&first), at(260));
+        let later = to_object(&cluster(), &heard, &Pending::default(), Some(&first), at(260));
         assert_eq!(later["status"]["lastSeen"], "1970-01-01T00:02:10Z");
         assert_eq!(later["status"]["conditions"], first["status"]["conditions"]);
         let behind = Pending { count: 1, oldest: Some(("web".into(), at(250))), held: None };
-        let waits = object(&cluster(), &heard, &behind, Some(&later), at(260));
+        let waits = to_object(&cluster(), &heard, &behind, Some(&later), at(260));
         assert_eq!(waits["status"]["conditions"][1]["lastTransitionTime"], "1970-01-01T00:04:10Z");
     }
 }

@@ -21,7 +21,7 @@ use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use karmada_schema::object::{ObjectKey, Stored};
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_link::{ClusterHead, object};
+use super::cluster_link::{ClusterHead, to_object};
 use super::pending::PendingWorks;
 
 /// What was brought up to date so lately is shown as it is.
@@ -31,7 +31,7 @@ const FRESH: SignedDuration = SignedDuration::from_secs(5);
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Works change together: their cluster is looked at once they have come to rest for so long, or were not for as long.
-const SETTLE: Duration = Duration::from_secs(3);
+const DEBOUNCE: Duration = Duration::from_secs(3);
 
 /// How often a link without a session is looked at, until it is lost.
 const UNTIL_LOST: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ impl ClusterLinks {
             let cluster = cluster_of_execution_namespace(&key_of(work).namespace).map(Arc::from);
             cluster.map(|name| Key { namespace: Arc::from(""), name }).into_iter().collect()
         });
-        vec![Source::own("cluster.karmada.io/v1alpha1", "Cluster").but_status(), works.settling(SETTLE)]
+        vec![Source::own("cluster.karmada.io/v1alpha1", "Cluster").but_status(), works.debounced(DEBOUNCE)]
     }
 
     /// Brings all up to date from time to time, for whoever watches.
@@ -125,7 +125,7 @@ impl ClusterLinks {
             let head: ClusterHead = serde_json::from_slice(&cluster.json()).ok()?;
             let (link, pending) = (self.fleet.link(&key.name), self.pending.of(&key.name));
             stands = Some(link.state);
-            Some(object(&head, &link, &pending, before, now))
+            Some(to_object(&head, &link, &pending, before, now))
         });
         stands
     }

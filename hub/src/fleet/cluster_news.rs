@@ -15,6 +15,7 @@ use karmada_controllers::events::{EventType, Reference};
 use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::port::Key;
 use karmada_controllers::runner::{Action, Controller, Error, Source};
+use karmada_schema::time;
 use parking_lot::Mutex;
 
 /// The state of a cluster, as far as there is news in it.
@@ -54,7 +55,7 @@ fn last_seen(heard: Option<Timestamp>, now: Timestamp) -> String {
     match heard {
         Some(heard) => {
             let ago = now.duration_since(heard).as_secs().max(0);
-            format!("last seen {} ({ago} s ago)", heard.strftime("%Y-%m-%dT%H:%M:%SZ"))
+            format!("last seen {} ({ago} s ago)", time::seconds(heard))
         }
         None => "not seen since the hub started".to_owned(),
     }

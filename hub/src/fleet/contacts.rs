@@ -59,7 +59,7 @@ impl ContactSource for Contacts {
 
 #[cfg(test)]
 mod tests {
-    use karmada_gateway::Sources;
+    use karmada_gateway::ClockAndRandom;
     use parking_lot::Mutex;
 
     use karmada_controllers::queue::WorkQueue;
@@ -72,7 +72,7 @@ mod tests {
         let read = time.clone();
         let at = |seconds| Timestamp::from_second(seconds).unwrap();
         let woken = FleetQueues::default();
-        let sources = Sources::new(move || at(*read.lock()), || 0);
+        let sources = ClockAndRandom::new(move || at(*read.lock()), || 0);
         let wake = woken.clone();
         let fleet = SharedFleet::new(sources, jiff::SignedDuration::from_secs(40), move |cluster, who| {
             wake.wake(cluster, who);

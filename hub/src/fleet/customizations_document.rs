@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Changes that come together are told together.
-const SETTLE: Duration = Duration::from_millis(200);
+const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Where there are webhooks, which kinds they are asked of depends on what is placed: it is looked at this often.
 const KINDS_LOOKED_AT: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ pub async fn tell(shared: Arc<ControllerContext>, gateway: Arc<Gateway>, stop: C
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = changed.notified() => tokio::time::sleep(SETTLE).await,
+            () = changed.notified() => tokio::time::sleep(DEBOUNCE).await,
             () = tokio::time::sleep(KINDS_LOOKED_AT), if webhooks => {}
         }
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use karmada_api::binding::ObjectReference;
-use karmada_controllers::estimator::{Answers, Estimator, RoomQuestion};
+use karmada_controllers::agent_ports::estimator::{Answers, Estimator, RoomQuestion};
 use karmada_core::scheduler::estimator_answers::Wanted;
 use karmada_gateway::Gateway;
 use karmada_proto::LONGEST_QUESTION;

@@ -42,7 +42,7 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Of these.
+    /// Over the objects of `registry` and the sessions of `fleet`.
     pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> Arc<Overview> {
         let pending = PendingWorks::new(registry.clone(), fleet.clone());
         Arc::new(Overview { registry, fleet, pending })

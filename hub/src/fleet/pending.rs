@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::names::execution_namespace;
 use karmada_api::strings::{conditions, labels};
-use karmada_core::removal_limit::{mark, moment_of};
+use karmada_core::removal_limit::{self, held_since_text};
 use karmada_definitions::resource::StorageId;
 use karmada_gateway::SharedFleet;
 use karmada_gateway::fleet::{WorkProgress, WorkProgressCache};
@@ -46,7 +46,7 @@ impl WaitingDeletes {
 
     /// The batch that a person lets go.
     pub fn batch(&self) -> String {
-        mark(self.last)
+        held_since_text(self.last)
     }
 }
 
@@ -95,8 +95,8 @@ fn look_at(revision: u64, work: &Value) -> WorkProgress {
 
 /// Since when a Work waits for a person to let it go; `None` where it does not.
 fn held_since(work: &Value) -> Option<Timestamp> {
-    let mark = work["metadata"]["labels"][labels::REMOVAL_HELD].as_str()?;
-    work["metadata"]["deletionTimestamp"].is_null().then(|| moment_of(mark)).flatten()
+    let since = work["metadata"]["labels"][labels::REMOVAL_HELD].as_str()?;
+    work["metadata"]["deletionTimestamp"].is_null().then(|| removal_limit::held_since(since)).flatten()
 }
 
 /// Since when a Work waits as it is now; `None` where it does not. What it should be was written last when its fields that are no

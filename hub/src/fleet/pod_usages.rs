@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use jiff::{SignedDuration, Timestamp};
-use karmada_controllers::pod_metrics::{Answers, PodMetrics, Question};
+use karmada_controllers::agent_ports::pod_metrics::{Answers, PodMetrics, Question};
 use karmada_controllers::runner::Clock;
 use karmada_core::federated_hpa::ClusterMetrics;
 use karmada_core::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};

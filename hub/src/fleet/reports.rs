@@ -238,7 +238,7 @@ impl StatusSink for Reports {
 
     fn says(&self, cluster: &str, told: &Content) -> bool {
         let Some(found) = self.cluster(cluster) else { return false };
-        digest::cluster(&found["status"]) == *told
+        digest::cluster_digest(&found["status"]) == *told
     }
 
     async fn event(&self, cluster: &str, notice: WorkNotice) -> Result<(), PortError> {

@@ -20,7 +20,7 @@ use karmada_core::residency::status::{self, Held};
 use parking_lot::Mutex;
 
 /// A rule is looked at no more often: what leaves the clusters of a fleet leaves them one by one.
-const SETTLES: Duration = Duration::from_secs(5);
+const DEBOUNCE: Duration = Duration::from_secs(5);
 
 /// The controller.
 pub struct ResidencyStatus {
@@ -81,7 +81,7 @@ impl ResidencyStatus {
             let changed = all.iter().filter(|rule| allowed(rule, true) != allowed(rule, false));
             changed.map(|rule| key_of_rule(rule)).collect()
         });
-        vec![own, works.but_status().settling(SETTLES), clusters.settling(SETTLES)]
+        vec![own, works.but_status().debounced(DEBOUNCE), clusters.debounced(DEBOUNCE)]
     }
 
     /// The Works that violate a rule.

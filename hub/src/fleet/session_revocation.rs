@@ -48,7 +48,7 @@ impl SessionGuard {
     }
 
     /// Carries out what people decided about keys that ask.
-    async fn settle(&self, name: &str) -> Result<(), Status> {
+    async fn carry_out_key_decision(&self, name: &str) -> Result<(), Status> {
         let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
         let Ok(cluster) = self.registry.get(&definition, "", name) else { return Ok(()) };
         if cluster.deleting || keys::carry_out(&cluster.value()).is_none() {
@@ -77,7 +77,7 @@ impl Controller for SessionGuard {
         // First who may stay: a decision that cannot be written must not keep anybody in.
         self.gateway.review(&key.name).await;
         self.remember(&key.name).await.map_err(|status| Error::Other(status.message))?;
-        match self.settle(&key.name).await {
+        match self.carry_out_key_decision(&key.name).await {
             Err(status) if status.reason != "NotFound" => Err(Error::Other(status.message)),
             _ => Ok(Action::Done),
         }

@@ -17,7 +17,7 @@ use karmada_controllers::workqueues::Workqueues;
 use karmada_definitions::status::Status;
 use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
-use karmada_gateway::{Gateway, Options, SharedFleet, Sources};
+use karmada_gateway::{ClockAndRandom, Gateway, Options, SharedFleet};
 use karmada_proto::frame;
 use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, agent_frame, hub_frame};
@@ -83,8 +83,11 @@ impl Rig {
         let registry = Arc::new(registry);
         let sessions = StoredSessions::open(store, data.clone(), 1).await.unwrap();
         let wall = clock.clone();
-        let fleet =
-            SharedFleet::new(Sources::new(move || wall(), || 7), SignedDuration::from_secs(40), |_, _| {});
+        let fleet = SharedFleet::new(
+            ClockAndRandom::new(move || wall(), || 7),
+            SignedDuration::from_secs(40),
+            |_, _| {},
+        );
         let api: Arc<dyn Api> =
             Arc::new(RegistryApi::new(registry.clone(), "tests", Arc::new(Workqueues::default())));
         let recorder = Recorder::new(api, "tests", clock);

@@ -66,7 +66,7 @@ pub(super) fn content(work: &Bytes) -> Option<Content> {
     }
     let said = applied
         .map(|applied| (applied["status"] == "True", text(applied, "reason"), text(applied, "message")));
-    Some(digest::status(Fares {
+    Some(digest::status_row(Fares {
         uid: meta::text(&work, "uid"),
         hash: &hash,
         generation: applied.and_then(|applied| applied["observedGeneration"].as_u64()).unwrap_or_default(),

@@ -46,7 +46,7 @@ impl Port {
         let tls = PortTls::new(data, own_names(settings), proxies, now)?;
         extension_servers::publish(registry, data, settings.access.proxy.as_ref()).await?;
         let public = public_address(&settings.advertise, address);
-        kubernetes_service::settle(registry, address.port(), public)
+        kubernetes_service::ensure_service(registry, address.port(), public)
             .await
             .unwrap_or_else(|status| tracing::warn!(why = status.message, "default/kubernetes"));
         let service = KubernetesService { registry: registry.clone(), port: address.port(), public };

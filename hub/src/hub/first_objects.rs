@@ -22,8 +22,10 @@ pub(super) async fn lay_down(registry: &Registry, serves: Serves) -> Result<()> 
         make_definitions(registry).await?;
     }
     reconcile(registry, &default_roles()).await.context("laying down the default roles")?;
-    fairness::controller::settle(registry).await.context("laying down flow schemas and priority levels")?;
-    aggregation::controller::settle(registry).await.context("laying down APIServices")
+    fairness::controller::ensure_flow_control(registry)
+        .await
+        .context("laying down flow schemas and priority levels")?;
+    aggregation::controller::ensure_api_services(registry).await.context("laying down APIServices")
 }
 
 async fn make_namespaces(registry: &Registry, serves: Serves) -> Result<()> {

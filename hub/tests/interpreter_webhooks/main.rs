@@ -148,7 +148,7 @@ impl World {
             connector: Arc::new(Tcp),
             identity_store: IdentityStore::Directory(state),
             link,
-            sources: karmada_agent::Sources::system(),
+            sources: karmada_agent::ClockAndRandom::system(),
         };
         tokio::spawn(Box::pin(karmada_agent::run(config, parts, stop.clone())));
         let connected = seen.wait_for(|view| matches!(view, LinkView::Connected { .. }));

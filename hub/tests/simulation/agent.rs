@@ -10,12 +10,12 @@ use karmada_agent::identity::{Identity, IdentityStore};
 use karmada_agent::ledger::{self, Ledger};
 use karmada_agent::link::dial::Transports;
 use karmada_agent::link::{self, Link};
-use karmada_agent::member::proven::ProvenMember;
+use karmada_agent::member::verified_member::ProvenMember;
 use karmada_agent::pods::usage::PodUsages;
 use karmada_agent::reconcile::body::ClusterNames;
 use karmada_agent::reconcile::{agent_objects::Own, engine};
 use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
-use karmada_agent::{LinkView, Sources, cluster_status};
+use karmada_agent::{ClockAndRandom, LinkView, cluster_status};
 use karmada_interpreter::Native;
 use karmada_lua::Customized;
 use parking_lot::Mutex;
@@ -116,7 +116,7 @@ impl Agent {
         let (link, _) = watch::channel(LinkView::default());
         let shared = AgentState::new(ledger, link);
         let (clock, draws) = (self.clock.clone(), self.dice.clone());
-        let sources = Sources::new(move || clock.now(), move || draws.lock().next());
+        let sources = ClockAndRandom::new(move || clock.now(), move || draws.lock().next());
         let rests = Rests::default();
         let seen = self.site.seen_by(fuse.clone(), rests.clone());
         let member = Arc::new(ProvenMember::new(seen, self.identity.cluster_uid.clone()));
@@ -152,7 +152,7 @@ impl Agent {
         &self,
         shared: Arc<AgentState>,
         member: Arc<ProvenMember>,
-        sources: &Sources,
+        sources: &ClockAndRandom,
         cluster: ClusterNames,
     ) -> engine::Parts {
         let wall = sources.clone();
@@ -172,7 +172,7 @@ impl Agent {
         &self,
         shared: Arc<AgentState>,
         member: Arc<ProvenMember>,
-        sources: Sources,
+        sources: ClockAndRandom,
         fuse: Fuse,
     ) -> Link {
         let now = sources.clone();

@@ -13,7 +13,7 @@ use karmada_api::names::execution_namespace;
 use karmada_definitions::resource::StorageId;
 use karmada_gateway::body_hash;
 use karmada_gateway::ports::{ClusterIncarnation, CursorOrigin, Registrar as _, SessionStore as _, Work};
-use karmada_proto::digest::{self, Content, WorkMarks};
+use karmada_proto::digest::{self, Content, WorkHeader};
 use karmada_registry::Registry;
 use karmada_schema::object::Stored;
 use serde::Deserialize;
@@ -71,7 +71,7 @@ struct Condition {
 impl Wanted {
     fn of(stored: &Stored, before: Option<&Wanted>) -> Option<Self> {
         let json = stored.json();
-        let version = (stored.generation, stored.marks);
+        let version = (stored.generation, stored.metadata_digest);
         let same = |before: &&Wanted| {
             (before.version, &*before.uid, before.is_deleting) == (version, stored.uid(), stored.deleting)
         };
@@ -102,7 +102,7 @@ fn content_of(revision: u64, json: &Bytes) -> Option<(Bytes, Content)> {
     let content = if work.deleting {
         digest::deleting(uid, preserve, retry)
     } else {
-        digest::desired(WorkMarks { uid, suspended, preserve, generation, retry }, &hash)
+        digest::work_row(WorkHeader { uid, suspended, preserve, generation, retry }, &hash)
     };
     Some((hash, content))
 }

@@ -20,7 +20,7 @@ use karmada_core::cluster::Grace;
 use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
 use karmada_gateway::session::Document;
-use karmada_gateway::{Gateway, Options, SharedFleet, Sources, service};
+use karmada_gateway::{ClockAndRandom, Gateway, Options, SharedFleet, service};
 use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions};
 use karmada_hub::{DataDir, RegistryApi};
 use karmada_kinds::catalogue;
@@ -182,7 +182,7 @@ impl Hub {
         (stop, clock): (CancellationToken, karmada_registry::Clock),
     ) -> (Arc<Gateway>, Arc<HubRegistrar>) {
         let (wall, draws) = (clock.clone(), self.dice.clone());
-        let sources = Sources::new(move || wall(), move || draws.lock().next());
+        let sources = ClockAndRandom::new(move || wall(), move || draws.lock().next());
         let fleet = SharedFleet::new(sources, Grace::default().silence, |_, _| {});
         let workqueues = Arc::new(Workqueues::default());
         let api: Arc<dyn Api> = Arc::new(RegistryApi::new(registry.clone(), "simulation", workqueues));

@@ -39,6 +39,7 @@ pub mod selector;
 mod skip;
 pub mod strings;
 pub mod taint_policy;
+pub mod time;
 pub mod validation;
 pub mod work;
 

@@ -2,6 +2,8 @@
 //!
 //! In: the name of a resource, such as `cpu` or `example.com/gpu`. Out: yes or no. Pure.
 
+use karmada_field::names;
+
 /// What Kubernetes itself knows by a bare name.
 const STANDARD: [&str; 20] = [
     "configmaps",
@@ -36,9 +38,13 @@ pub fn is_standard_for_quota(name: &str) -> bool {
     is_standard(name) && name != "storage"
 }
 
-/// Whether a resource is somebody's own, as devices are.
+/// Whether a resource is somebody's own, as devices are: Kubernetes' rule (`IsExtendedResourceName`). The name has a domain that is not
+/// Kubernetes', and a quota can limit requests of it.
 pub fn is_extended(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io") && domain != "count")
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    !is_native
+        && !name.starts_with("requests.")
+        && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Whether a resource is counted, and comes in whole units only.
@@ -54,5 +60,26 @@ pub fn is_whole(name: &str) -> bool {
         | "services.nodeports"
         | "services.loadbalancers" => true,
         _ => is_extended(name) || name.starts_with("count/"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_extended_is_what_kubernetes_says_is() {
+        for (name, extended) in [
+            ("example.com/gpu", true),
+            ("count/jobs.batch", true),
+            ("cpu", false),
+            ("kubernetes.io/batch", false),
+            ("my.kubernetes.io/batch", false),
+            ("requests.example.com/gpu", false),
+            ("example.com/a gpu", false),
+        ] {
+            assert_eq!((is_extended(name), is_whole(name)), (extended, extended), "{name}");
+        }
+        assert!(is_whole("pods") && is_whole("count/jobs.batch"));
     }
 }

@@ -236,6 +236,12 @@ pub fn quote(text: &str) -> String {
     out
 }
 
+/// Texts as Go prints a list of strings with `%q`: each quoted, in brackets, with blanks between.
+pub fn quote_list<T: AsRef<str>>(texts: &[T]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| quote(text.as_ref())).collect();
+    format!("[{}]", quoted.join(" "))
+}
+
 /// Whether a character leaves a mark, or is a plain space: Go's `unicode.IsPrint`, by the Unicode version of this compiler.
 pub fn is_printable(c: char) -> bool {
     let is_blank = c.is_whitespace() || c.is_control();

@@ -8,4 +8,4 @@ pub mod names;
 pub mod path;
 
 pub use error::{ErrorType, FieldError, Shown};
-pub use error::{go_json, go_struct, is_printable, quote, render};
+pub use error::{go_json, go_struct, is_printable, quote, quote_list, render};

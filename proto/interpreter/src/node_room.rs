@@ -99,7 +99,7 @@ pub fn replicas(room: &NodeRoom<'_>, requirements: Option<&ReplicaRequirements>)
     let ask = Ask::of_replica(requirements);
     let assumed = assumed(room);
     let (resources, mut free) = counted(room, std::slice::from_ref(&ask), &assumed);
-    settle(room, &resources, &mut free, &assumed);
+    place_assumed(room, &resources, &mut free, &assumed);
     let (claim, request) = (Claim::of(ask.claim), resources.request(ask.request));
     let open = (0..room.nodes.len()).filter(|&node| claim.allows(&room.nodes[node]));
     let on_nodes = open.fold(0, |sum: i64, node| sum.saturating_add(free.times(node, &request)));
@@ -118,7 +118,7 @@ pub fn component_sets(room: &NodeRoom<'_>, namespace: &str, components: &[Compon
     }
     let assumed = assumed(room);
     let (resources, mut free) = counted(room, &asks, &assumed);
-    settle(room, &resources, &mut free, &assumed);
+    place_assumed(room, &resources, &mut free, &assumed);
     let mut layers: Vec<Layer> = asks.iter().map(|ask| Layer::of(ask, &resources)).collect();
     let on_nodes = first_fit::sets(room.nodes, &mut free, &mut layers);
     let applies = |quota: &Quota| quota.namespace == namespace;
@@ -146,7 +146,12 @@ fn counted<'a>(
 
 /// Lays what is assumed onto the nodes, in order; each sort of each workload goes over the nodes once. A workload that
 /// does not fit keeps what room it found.
-fn settle(room: &NodeRoom<'_>, resources: &Resources<'_>, free: &mut Free, assumed: &[(&str, Vec<Ask<'_>>)]) {
+fn place_assumed(
+    room: &NodeRoom<'_>,
+    resources: &Resources<'_>,
+    free: &mut Free,
+    assumed: &[(&str, Vec<Ask<'_>>)],
+) {
     for (_, asks) in assumed {
         let mut layers: Vec<Layer> = asks.iter().map(|ask| Layer::of(ask, resources)).collect();
         first_fit::set(room.nodes, free, &mut layers);

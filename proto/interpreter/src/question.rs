@@ -13,7 +13,7 @@ pub struct Question {
     /// Who is asked: the webhook, as `CONFIGURATION/NAME`.
     pub whom: String,
     /// The digest of the webhook's own content, as it was when it was asked.
-    pub mark: Digest,
+    pub webhook_digest: Digest,
     /// What is asked.
     pub operation: Operation,
     /// Group and version of the object that it is about.

@@ -15,8 +15,8 @@ mod kube;
 mod library;
 pub mod machine;
 pub mod pattern;
+mod script_slot;
 mod scripts;
-mod turns;
 pub mod validation;
 
 pub use crate::customization::Customization;

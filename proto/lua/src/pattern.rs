@@ -282,7 +282,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn fits(&self, set: &Set, at: usize) -> bool {
+    fn byte_in_set(&self, set: &Set, at: usize) -> bool {
         self.text.get(at).is_some_and(|byte| set.has(*byte))
     }
 
@@ -293,8 +293,8 @@ impl Run<'_> {
             let Some(now) = self.items.get(item) else { return Ok(Some(at)) };
             item += 1;
             let next = match *now {
-                Item::Set(set, Times::Once) => self.fits(&set, at).then_some(at + 1),
-                Item::Set(set, Times::Maybe) if self.fits(&set, at) => {
+                Item::Set(set, Times::Once) => self.byte_in_set(&set, at).then_some(at + 1),
+                Item::Set(set, Times::Maybe) if self.byte_in_set(&set, at) => {
                     if let Some(end) = self.go(item, at + 1)? {
                         return Ok(Some(end));
                     }
@@ -324,7 +324,7 @@ impl Run<'_> {
         at: usize,
     ) -> Result<Option<usize>, PatternError> {
         let mut count = 0;
-        while self.fits(set, at + count) {
+        while self.byte_in_set(set, at + count) {
             self.tick()?;
             count += 1;
         }
@@ -345,7 +345,7 @@ impl Run<'_> {
             if let Some(end) = self.go(item, at)? {
                 return Ok(Some(end));
             }
-            if !self.fits(set, at) {
+            if !self.byte_in_set(set, at) {
                 return Ok(None);
             }
             at += 1;

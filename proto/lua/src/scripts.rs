@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::customization::{Customization, function};
 use crate::machine::{Call, Limits, Returned, ScriptError, run};
-use crate::turns::Turns;
+use crate::script_slot::Turns;
 
 /// Tells what time it is.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;

@@ -21,7 +21,7 @@ use karmada_bare::{Incoming, Limits, Outgoing};
 use karmada_certs::SealKeys;
 use karmada_proto::MESSAGE_LIMIT;
 use karmada_proto::cadence::Cadence;
-use karmada_proto::digest::{self, Seed, WorkMarks};
+use karmada_proto::digest::{self, Seed, WorkHeader};
 use karmada_proto::v1::{AgentFrame, Applied, HubFrame, Seen};
 use tokio::sync::{Notify, mpsc};
 
@@ -283,8 +283,8 @@ impl Held {
     fn apply(&mut self, change: Change) {
         match change {
             Change::Put { key, uid, revision, hash, suspended, preserve, generation, retry, .. } => {
-                let marks = WorkMarks { uid: &uid, suspended, preserve, generation, retry: &retry };
-                let content = digest::desired(marks, &hash);
+                let marks = WorkHeader { uid: &uid, suspended, preserve, generation, retry: &retry };
+                let content = digest::work_row(marks, &hash);
                 let work = HeldWork { uid, revision, hash, phase: Phase::Desired, content };
                 self.works.insert(key.clone(), work);
                 self.generations.insert(key.clone(), generation);
@@ -292,8 +292,8 @@ impl Held {
             }
             Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
                 if let Some(work) = self.works.get_mut(&key) {
-                    let marks = WorkMarks { uid: &uid, suspended, preserve, generation, retry: &retry };
-                    work.content = digest::desired(marks, &work.hash);
+                    let marks = WorkHeader { uid: &uid, suspended, preserve, generation, retry: &retry };
+                    work.content = digest::work_row(marks, &work.hash);
                     (work.uid, work.revision) = (uid, revision);
                     self.generations.insert(key.clone(), generation);
                     self.report(&key);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use karmada_agent::join::{self, Ask};
 use karmada_agent::link::dial::Transports;
-use karmada_agent::{LinkView, Sources};
+use karmada_agent::{ClockAndRandom, LinkView};
 use karmada_certs::{ClientKey, JoinToken};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
@@ -108,7 +108,7 @@ impl Simulator {
                 region: String::new(),
                 zones: Vec::new(),
                 patience: Duration::from_secs(60),
-                sources: Sources::system(),
+                sources: ClockAndRandom::system(),
             };
             let (transports, status, places) = (self.transports, self.cluster_status.clone(), places.clone());
             let (traffic, counters) = (self.traffic.clone(), self.counters.clone());

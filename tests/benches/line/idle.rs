@@ -157,7 +157,7 @@ fn start(fleet: &Fleet<'_>, number: usize) -> tokio::sync::watch::Receiver<LinkV
         connector: Arc::new(Tcp),
         identity_store: IdentityStore::Directory(directory),
         link,
-        sources: karmada_agent::Sources::system(),
+        sources: karmada_agent::ClockAndRandom::system(),
     };
     let stop = stop.clone();
     tests::runtime().spawn(async move {

@@ -9,7 +9,7 @@ use tests::folder::Folder;
 use tests::kube::{programs, programs_or_skip};
 use tests::kubectl::Output;
 use tests::process::{Process, Program};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 const TUTORIAL: &str = "
 apiVersion: apps/v1
@@ -45,7 +45,7 @@ impl Demo {
         let demo = Program::new("demo", program("karmada-hub"), folder.path()).env("TMPDIR", own);
         let mut process = demo.args(["demo", "--clusters", "2"]).start();
         let log = process.log().to_owned();
-        let printed = eventually("the demo to say how to go on", 2 * PATIENCE, || {
+        let printed = eventually("the demo to say how to go on", 2 * TIMEOUT, || {
             process.alive()?;
             let printed = std::fs::read_to_string(&log).unwrap_or_default();
             so(printed.contains("Ctrl-C ends it all"), || printed.clone()).map(|()| printed)
@@ -84,7 +84,7 @@ impl Demo {
     /// Waits until the line prints `text`.
     #[track_caller]
     fn await_text(&self, line: &str, text: &str) {
-        eventually(&format!("{line}: {text}"), PATIENCE, || {
+        eventually(&format!("{line}: {text}"), TIMEOUT, || {
             let seen = self.run(line);
             so(seen.stdout.contains(text), || seen.to_string())
         });
@@ -121,7 +121,7 @@ fn what_the_demo_prints_works_as_printed_and_the_tutorial_does() {
     let elsewhere = demo.run(&format!("{} get deployment hello", member("member2"))).refused();
     assert!(elsewhere.contains("NotFound"), "{elsewhere}");
     demo.run("kubectl delete deployment hello").ok();
-    eventually("the Deployment to go from the member", PATIENCE, || {
+    eventually("the Deployment to go from the member", TIMEOUT, || {
         let seen = demo.run(&format!("{} get deployment hello", member("member1")));
         so(seen.stderr.contains("NotFound"), || seen.to_string())
     });

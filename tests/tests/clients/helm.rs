@@ -11,7 +11,7 @@ use karmada_schema::KUBERNETES_VERSION;
 use serde_json::{Value, json};
 use tests::clients::{programs_or_skip, run};
 use tests::kubectl::{Kubectl, Output};
-use tests::wait::{PATIENCE, eventually};
+use tests::wait::{TIMEOUT, eventually};
 
 use tests::subject::{Subject, is_hub, shared};
 
@@ -87,7 +87,7 @@ fn a_release_comes_changes_and_goes() {
     );
     assert_eq!(kubectl.field(&["lamp", "shop"], "{.spec.colour}"), "blue");
     helm.ok(&["upgrade", "shop", "CHART", "--reuse-values", "--set", "workloads=false"]);
-    kubectl.wait_gone(&["deploy", "shop-web"], PATIENCE);
+    kubectl.wait_gone(&["deploy", "shop-web"], TIMEOUT);
 
     let rolled = helm.ok(&["rollback", "shop", "1"]);
     assert!(rolled.contains("Rollback was a success"), "{rolled}");
@@ -103,7 +103,7 @@ fn a_release_comes_changes_and_goes() {
     let gone = helm.ok(&["uninstall", "shop", "--wait", "--cascade", "foreground"]);
     assert!(gone.contains("release \"shop\" uninstalled"), "{gone}");
     for what in [&["deploy", "shop-web"], &["lamp", "shop"], &["cm", "shop-config"]] {
-        kubectl.wait_gone(what, PATIENCE);
+        kubectl.wait_gone(what, TIMEOUT);
     }
     // As Helm has it: definitions and hooks are not part of the release.
     assert_eq!(
@@ -152,7 +152,7 @@ fn waiting_is_for_what_members_report() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| helm.run(&["install", "shop", "CHART", "--wait", "--timeout", "60s"]));
         let exists = |what: &[&str]| {
-            eventually(&what.join(" "), PATIENCE, || match kubectl.json(what) {
+            eventually(&what.join(" "), TIMEOUT, || match kubectl.json(what) {
                 Some(object) => Ok(object),
                 None => Err("it is not there".to_owned()),
             })
@@ -197,7 +197,7 @@ fn hooks_run_to_their_end() {
     let Some(helm) = Helm::new("hooks") else { return };
     let kubectl = helm.kubectl();
     let patch_when_there = |what: &[&str; 2], status: Value| {
-        eventually(&what.join(" "), PATIENCE, || {
+        eventually(&what.join(" "), TIMEOUT, || {
             let there = kubectl.field(what, "{.metadata.name}");
             tests::wait::so(!there.is_empty(), || "it is not there".to_owned())
         });
@@ -213,7 +213,7 @@ fn hooks_run_to_their_end() {
         let done = installing.join().unwrap().ok();
         assert!(done.contains("STATUS: deployed"), "{done}");
     });
-    kubectl.wait_gone(&["job", "shop-after"], PATIENCE);
+    kubectl.wait_gone(&["job", "shop-after"], TIMEOUT);
     std::thread::scope(|scope| {
         let testing = scope.spawn(|| helm.run(&["test", "shop", "--timeout", "60s"]));
         patch_when_there(&["pod", "shop-test"], json!({"phase": "Succeeded"}));

@@ -23,7 +23,7 @@ use kube_runtime::watcher::{self, watcher};
 use kube_runtime::{WatchStreamExt, predicates};
 use serde_json::json;
 use tests::runtime;
-use tests::wait::PATIENCE;
+use tests::wait::TIMEOUT;
 
 use tests::subject::shared;
 
@@ -32,8 +32,8 @@ use tests::subject::shared;
 fn with_client<F: Future<Output = ()>>(name: &str, run: impl FnOnce(Client, String) -> F) {
     let subject = shared();
     let namespace = subject.namespace(name);
-    let done = async { tokio::time::timeout(PATIENCE, run(subject.api().client(), namespace)).await };
-    assert!(runtime().block_on(done).is_ok(), "{name} did not end within {PATIENCE:?}");
+    let done = async { tokio::time::timeout(TIMEOUT, run(subject.api().client(), namespace)).await };
+    assert!(runtime().block_on(done).is_ok(), "{name} did not end within {TIMEOUT:?}");
 }
 
 fn map(name: &str, value: &str) -> ConfigMap {

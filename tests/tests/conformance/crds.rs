@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::hub::{Hub, HubOptions};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::request::{Answer, Caller, Calls as _};
 use tests::subject::{is_hub, shared};
@@ -35,12 +35,12 @@ pub fn establish(caller: &Caller, definition: &Value) -> Value {
     let name = text_at(definition, "/metadata/name");
     let (group, plural) = (text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"));
     let version = text_at(definition, "/spec/versions/0/name");
-    let object = eventually("the definition to be established", PATIENCE, || {
+    let object = eventually("the definition to be established", TIMEOUT, || {
         let object = caller.get(&format!("{DEFINITIONS}/{name}")).json();
         so(condition(&object, "Established") == "True", || object["status"].to_string())?;
         Ok(object)
     });
-    eventually("the kind to be served", PATIENCE, || {
+    eventually("the kind to be served", TIMEOUT, || {
         let answer = caller.get(&format!("/apis/{group}/{version}/{plural}"));
         so(answer.code == 200, || answer.text.clone())
     });
@@ -110,7 +110,7 @@ fn a_kind_comes_is_discovered_and_goes_with_its_instances() {
     assert!(table.starts_with("NAME   WHEN\na      noon"), "{table}");
     let wide = kubectl.ok(&["get", "tables", "-o", "wide"]);
     assert!(wide.contains("REPLICAS") && wide.contains("noon   2"), "{wide}");
-    let explained = eventually("the texts to be published", PATIENCE, || {
+    let explained = eventually("the texts to be published", TIMEOUT, || {
         let told = kubectl.run(&["explain", "crontabs.spec.when"]);
         so(told.stdout.contains("The times."), || format!("{told:?}"))?;
         Ok(told.stdout)
@@ -139,7 +139,7 @@ fn discovered(caller: &Caller) {
         groups["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == "come.example.com");
     let resource = &found.unwrap()["versions"][0]["resources"][0];
     assert_eq!((text_at(resource, "/resource"), text_at(resource, "/scope")), ("crontabs", "Namespaced"));
-    let document = eventually("OpenAPI v3", PATIENCE, || {
+    let document = eventually("OpenAPI v3", TIMEOUT, || {
         let answer = caller.get("/openapi/v3/apis/come.example.com/v1");
         so(answer.code == 200, || answer.text.clone())?;
         Ok(answer.json())
@@ -159,12 +159,12 @@ fn goes(caller: &Caller, namespace: &str) {
     assert_eq!(marked["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
     assert_eq!(condition(&marked, "Terminating"), "True");
     // Its instance is deleted, but someone holds it: the definition waits, and nothing new comes.
-    eventually("the instance to be deleted", PATIENCE, || {
+    eventually("the instance to be deleted", TIMEOUT, || {
         let object = caller.get(&format!("{instances}/a")).is(200).json();
         so(object.pointer("/metadata/deletionTimestamp").is_some(), || object.to_string())
     });
     let another = json!({"apiVersion": "come.example.com/v1", "kind": "CronTab", "metadata": {"name": "b"}});
-    eventually("creates to be refused", PATIENCE, || {
+    eventually("creates to be refused", TIMEOUT, || {
         let answer = caller.post(&instances, &another);
         so(answer.code == 403, || answer.text.clone())?;
         let why = "create not allowed while custom resource definition is terminating";
@@ -172,11 +172,11 @@ fn goes(caller: &Caller, namespace: &str) {
         so(answer.refusal(403, "Forbidden") == wanted, || answer.text.clone())
     });
     caller.patch("merge", &format!("{instances}/a"), &json!({"metadata": {"finalizers": null}})).is(200);
-    eventually("the definition to be gone", PATIENCE, || {
+    eventually("the definition to be gone", TIMEOUT, || {
         let answer = caller.get(&path);
         so(answer.code == 404, || answer.text.clone())
     });
-    eventually("the kind to be gone", PATIENCE, || {
+    eventually("the kind to be gone", TIMEOUT, || {
         let answer = caller.get(&instances);
         so(
             answer.code == 404 && answer.text.contains("the server could not find")
@@ -184,7 +184,7 @@ fn goes(caller: &Caller, namespace: &str) {
             || answer.text.clone(),
         )
     });
-    eventually("the group to be gone", PATIENCE, || {
+    eventually("the group to be gone", TIMEOUT, || {
         let list = caller.get("/apis").is(200).text;
         so(!list.contains("come.example.com"), || list.clone())
     });
@@ -201,7 +201,7 @@ fn names_belong_to_the_first_who_asks() {
     second["spec"]["names"]["shortNames"] = json!(["firsts"]);
     caller.post(DEFINITIONS, &second).is(201);
     let path = format!("{DEFINITIONS}/seconds.names.example.com");
-    let object = eventually("the conflict to be told", PATIENCE, || {
+    let object = eventually("the conflict to be told", TIMEOUT, || {
         let object = caller.get(&path).is(200).json();
         so(condition(&object, "NamesAccepted") == "False", || object["status"].to_string())?;
         Ok(object)
@@ -214,7 +214,7 @@ fn names_belong_to_the_first_who_asks() {
     assert_eq!(caller.get("/apis/names.example.com/v1/seconds").code, 404);
     // Once nobody else has them, the names are given.
     caller.delete(&format!("{DEFINITIONS}/firsts.names.example.com"), &Value::Null).is(200);
-    eventually("the names to be accepted", PATIENCE, || {
+    eventually("the names to be accepted", TIMEOUT, || {
         let object = caller.get(&path).is(200).json();
         so(condition(&object, "Established") == "True", || object["status"].to_string())
     });
@@ -267,7 +267,7 @@ fn definitions_and_instances_outlive_the_hub() {
     named["metadata"]["name"] = json!("b");
     caller.post(things, &named).is(201);
     caller.delete(&format!("{DEFINITIONS}/things.kept.example.com"), &Value::Null).is(200);
-    eventually("all of it to be gone", PATIENCE, || {
+    eventually("all of it to be gone", TIMEOUT, || {
         let answer = caller.get(&format!("{DEFINITIONS}/things.kept.example.com"));
         so(answer.code == 404, || answer.text.clone())
     });
@@ -290,14 +290,14 @@ fn instances_go_with_their_owners_and_their_namespace() {
     caller.post(&things, &thing("other", json!([]))).is(201);
     caller.delete(&format!("{things}/first"), &Value::Null).is(200);
     for path in [format!("{maps}/second"), format!("{things}/third")] {
-        eventually("what was owned to be gone", PATIENCE, || {
+        eventually("what was owned to be gone", TIMEOUT, || {
             let answer = caller.get(&path);
             so(answer.code == 404, || answer.text.clone())
         });
     }
     caller.get(&format!("{things}/other")).is(200);
     caller.delete(&format!("/api/v1/namespaces/{namespace}"), &Value::Null);
-    eventually("the namespace to be gone", PATIENCE, || {
+    eventually("the namespace to be gone", TIMEOUT, || {
         let answer = caller.get(&format!("/api/v1/namespaces/{namespace}"));
         so(answer.code == 404, || answer.text.clone())
     });

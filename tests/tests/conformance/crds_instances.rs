@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::crds::{change, definition, establish, spec_of};
 use crate::request::{Answer, Caller, Calls as _};
@@ -173,7 +173,7 @@ fn a_stricter_schema_lets_be_what_was_before() {
     });
     assert_eq!(answer.is(200).json()["metadata"]["generation"], 2);
     // The new schema is in force when what it says is seen: also on what was stored before.
-    eventually("the new default", PATIENCE, || {
+    eventually("the new default", TIMEOUT, || {
         let object = kind.caller.get(&kind.at("a")).is(200).json();
         so(object["spec"]["more"] == "later" && object["spec"]["size"] == "small", || {
             object["spec"].to_string()

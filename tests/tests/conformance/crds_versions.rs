@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::crds::{DEFINITIONS, change, definition, establish, spec_of};
 use crate::request::Calls as _;
@@ -62,13 +62,13 @@ fn without_conversion_only_the_version_changes() {
         object["spec"]["versions"][1]["storage"] = json!(true);
     })
     .is(200);
-    eventually("both versions to be remembered", PATIENCE, || {
+    eventually("both versions to be remembered", TIMEOUT, || {
         let object = caller.get(&format!("{DEFINITIONS}/things.plain.example.com")).is(200).json();
         so(object["status"]["storedVersions"] == json!(["v1", "v2"]), || object["status"].to_string())
     });
     let old = caller.get(&format!("{}/a", path("v1"))).is(200).json();
     assert_eq!(old["spec"]["a"], "1");
-    eventually("a write in the new version", PATIENCE, || {
+    eventually("a write in the new version", TIMEOUT, || {
         let answer =
             caller.patch("merge", &format!("{}/a", path("v2")), &json!({"spec": {"a": "2"}})).is(200).json();
         so(answer["spec"]["new"] == "n", || answer["spec"].to_string())
@@ -80,7 +80,7 @@ fn without_conversion_only_the_version_changes() {
         object["spec"]["versions"][0]["served"] = json!(false);
     })
     .is(200);
-    eventually("v1 to be served no more", PATIENCE, || {
+    eventually("v1 to be served no more", TIMEOUT, || {
         let answer = caller.get(&path("v1"));
         so(answer.code == 404, || answer.text.clone())
     });
@@ -186,7 +186,7 @@ fn a_webhook_converts_between_versions() {
     caller.delete(&format!("{}/a", path("v1")), &Value::Null).is(200);
     converter.fails.store(false, Ordering::Relaxed);
     caller.delete(&format!("{DEFINITIONS}/things.asked.example.com"), &Value::Null).is(200);
-    eventually("the definition to be gone", PATIENCE, || {
+    eventually("the definition to be gone", TIMEOUT, || {
         let answer = caller.get(&format!("{DEFINITIONS}/things.asked.example.com"));
         so(answer.code == 404, || answer.text.clone())
     });

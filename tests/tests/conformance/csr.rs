@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::AuthInfo;
 use serde_json::{Value, json};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::request::Calls as _;
 use tests::subject::{is_hub, shared};
@@ -48,7 +48,7 @@ fn an_approved_request_makes_a_user() {
         // The members' controllers hold no key to sign with.
         return;
     }
-    let certificate = eventually("the certificate", PATIENCE, || {
+    let certificate = eventually("the certificate", TIMEOUT, || {
         let object = caller.get(&format!("{REQUESTS}/csr-jane")).is(200).json();
         so(object["status"]["certificate"].is_string(), || object["status"].to_string())?;
         Ok(object["status"]["certificate"].as_str().unwrap().to_owned())
@@ -81,7 +81,7 @@ fn what_is_denied_or_wrong_is_not_signed() {
 
     caller.post(REQUESTS, &request("csr-server", &pem, &json!(["client auth", "server auth"]))).is(201);
     kubectl.ok(&["certificate", "approve", "csr-server"]);
-    eventually("the failure", PATIENCE, || {
+    eventually("the failure", TIMEOUT, || {
         if !is_hub() {
             return Ok(());
         }
@@ -138,7 +138,7 @@ fn a_kubelet_gets_its_serving_certificate() {
         made["spec"]["signerName"] = json!("kubernetes.io/kubelet-serving");
         caller.post(REQUESTS, &made).is(201);
         kubectl.ok(&["certificate", "approve", name]);
-        let status = eventually(name, PATIENCE, || {
+        let status = eventually(name, TIMEOUT, || {
             let status = caller.get(&format!("{REQUESTS}/{name}")).is(200).json()["status"].clone();
             let failed = status["conditions"].as_array().is_some_and(|all| all.len() > 1);
             so(failed || status["certificate"].is_string(), || status.to_string())?;
@@ -166,7 +166,7 @@ fn approving_needs_the_signer() {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "nearly"}]});
     caller.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).is(201);
     let kubectl = subject.kubectl();
-    let told = eventually("the role to be known", PATIENCE, || {
+    let told = eventually("the role to be known", TIMEOUT, || {
         let told = kubectl.run(&["--as", "nearly", "certificate", "approve", "csr-carl"]);
         so(told.stderr.contains("signerName"), || format!("{told:?}"))?;
         Ok(told.stderr)

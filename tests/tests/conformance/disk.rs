@@ -7,7 +7,7 @@ use serde_json::json;
 use tests::hub::{Hub, HubOptions};
 use tests::must_not_skip;
 use tests::subject::is_hub;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::request::{Answer, Caller};
 
@@ -22,7 +22,7 @@ fn map(caller: &Caller, name: &str, bytes: usize) -> Answer {
 }
 
 fn await_ready(caller: &Caller) {
-    eventually("a hub that is ready again", PATIENCE, || {
+    eventually("a hub that is ready again", TIMEOUT, || {
         let answer = ready(caller);
         so(answer.code == 200 && answer.text == "ok", || format!("{} {}", answer.code, answer.text))
     });
@@ -75,7 +75,7 @@ fn a_full_disk_is_told_of_takes_deletions_and_is_left_behind() {
         caller.send(Method::DELETE, &format!("{MAPS}/{name}"), &[], "").is(200);
     }
     await_ready(&caller);
-    eventually("room for what is new", PATIENCE, || {
+    eventually("room for what is new", TIMEOUT, || {
         let answer = map(&caller, "again", 100_000);
         so(matches!(answer.code, 201 | 409), || format!("{} {}", answer.code, answer.text))
     });

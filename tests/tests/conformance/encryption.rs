@@ -16,7 +16,7 @@ use tests::api::text_at;
 use tests::folder::Folder;
 use tests::hub::{Hub, HubOptions};
 use tests::subject::is_hub;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::request::{Caller, short};
 use plugin::Plugin;
@@ -92,7 +92,7 @@ fn metric(caller: &Caller, name: &str) -> f64 {
 }
 
 fn await_metric(caller: &Caller, name: &str, is: impl Fn(f64) -> bool) {
-    eventually(name, PATIENCE, || {
+    eventually(name, TIMEOUT, || {
         let value = metric(caller, name);
         so(is(value), || value.to_string())
     });
@@ -230,7 +230,7 @@ fn a_key_management_service_is_waited_for_told_of_and_may_change_its_key() {
 
     plugin.is("out of order");
     let ready = |code: u16, words: &str| {
-        eventually(words, PATIENCE, || {
+        eventually(words, TIMEOUT, || {
             let answer = caller.get("/readyz");
             so(answer.code == code && answer.text.contains(words), || answer.text.clone())
         });

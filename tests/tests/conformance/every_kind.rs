@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::wait::{eventually, so};
 
-use crate::request::{Answer, Caller, Calls as _, short};
+use crate::request::{Answer, Caller, Calls as _, gone, short};
 use crate::samples::{self, Sample};
 use tests::subject::shared;
 
@@ -245,14 +245,6 @@ fn update(caller: &Caller, path: &str, change: impl Fn(&mut Value)) -> Value {
         let answer: Answer = caller.put(path, &object);
         if answer.code == 409 { Err(answer.text) } else { Ok(answer.is(200).json()) }
     })
-}
-
-#[track_caller]
-fn gone(caller: &Caller, path: &str) {
-    eventually(&format!("{path} to go"), TIMEOUT, || {
-        let answer = caller.get(path);
-        so(answer.code == 404, || answer.text)
-    });
 }
 
 fn version(object: &Value) -> u64 {

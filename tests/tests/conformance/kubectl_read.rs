@@ -3,7 +3,7 @@
 use karmada_schema::KUBERNETES_VERSION;
 use tests::kubectl::Kubectl;
 use tests::process::logged;
-use tests::wait::{PATIENCE, eventually};
+use tests::wait::{TIMEOUT, eventually};
 
 use tests::subject::{is_hub, shared};
 
@@ -108,10 +108,10 @@ fn get_watches() {
     let folder = tests::folder::Folder::new("watching");
     let namespaced =
         kubectl.background(&["get", "secrets", "-w", "--output-watch-events"], "watch", folder.path());
-    eventually("the first rows", PATIENCE, || logged(&namespaced, "three"));
+    eventually("the first rows", TIMEOUT, || logged(&namespaced, "three"));
     kubectl.ok(&["label", "secret", "one", "seen=yes"]);
     kubectl.ok(&["delete", "secret", "two"]);
-    eventually("both events", PATIENCE, || {
+    eventually("both events", TIMEOUT, || {
         logged(&namespaced, "MODIFIED")?;
         logged(&namespaced, "DELETED")
     });
@@ -262,7 +262,7 @@ fn wait_and_rollout_follow_the_status() {
         "conditions":[{"type":"Available","status":"True","reason":"MinimumReplicasAvailable"}]}}"#;
     kubectl.ok(&["patch", "deploy", "web", "--subresource=status", "--type=merge", "-p", status]);
     for process in [&mut waits, &mut rollout] {
-        let ended = eventually("the end of the wait", PATIENCE, || {
+        let ended = eventually("the end of the wait", TIMEOUT, || {
             process.ended().ok_or_else(|| "it waits".to_owned())
         });
         assert!(ended.success(), "{}", process.tail(5));
@@ -286,7 +286,7 @@ fn wait_and_rollout_follow_the_status() {
         kubectl.background(&["wait", "deploy/web", "--for=delete", "--timeout=60s"], "gone", folder.path());
     kubectl.ok(&["delete", "deploy", "web"]);
     let ended =
-        eventually("the end of the wait", PATIENCE, || gone.ended().ok_or_else(|| "it waits".to_owned()));
+        eventually("the end of the wait", TIMEOUT, || gone.ended().ok_or_else(|| "it waits".to_owned()));
     assert!(ended.success(), "{}", gone.tail(5));
 }
 

@@ -1,6 +1,6 @@
 //! kubectl acts: create in its typed forms (protobuf bodies), apply both ways, edit, patch, label, scale, delete.
 
-use tests::wait::PATIENCE;
+use tests::wait::TIMEOUT;
 
 use tests::subject::{is_hub, shared};
 
@@ -191,13 +191,13 @@ fn deletes_cascade_as_told() {
             "---\n{{apiVersion: v1, kind: Secret, metadata: {{name: of-{mode}, ownerReferences: [{{apiVersion: v1, kind: ConfigMap, name: {mode}, uid: {uid}, blockOwnerDeletion: true}}]}}}}"
         ));
         kubectl.ok(&["delete", "cm", mode, &format!("--cascade={mode}")]);
-        kubectl.wait_gone(&["cm", mode], PATIENCE);
+        kubectl.wait_gone(&["cm", mode], TIMEOUT);
         let dependant = format!("of-{mode}");
         if stays {
             assert_eq!(kubectl.field(&["secret", &dependant], "{.metadata.ownerReferences}"), "");
             assert_eq!(kubectl.field(&["secret", &dependant], "{.metadata.name}"), dependant);
         } else {
-            kubectl.wait_gone(&["secret", &dependant], PATIENCE);
+            kubectl.wait_gone(&["secret", &dependant], TIMEOUT);
         }
     }
     kubectl.apply(
@@ -206,7 +206,7 @@ fn deletes_cascade_as_told() {
     assert!(kubectl.refused(&["delete", "cm", "held", "--timeout=1s"]).contains("timed out"));
     kubectl.ok(&["delete", "cm", "held", "--wait=false"]);
     kubectl.ok(&["patch", "cm", "held", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
-    kubectl.wait_gone(&["cm", "held"], PATIENCE);
+    kubectl.wait_gone(&["cm", "held"], TIMEOUT);
     kubectl.ok(&["create", "configmap", "one"]);
     kubectl.ok(&["create", "configmap", "two"]);
     kubectl.ok(&["label", "cm", "one", "two", "go=yes"]);

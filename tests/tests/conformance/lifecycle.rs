@@ -7,18 +7,10 @@ use serde_json::{Value, json};
 use tests::api::{condition, text_at};
 use tests::wait::{eventually, so, throughout};
 
-use crate::request::{Caller, Calls as _};
+use crate::request::{Caller, Calls as _, gone};
 use tests::subject::shared;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-#[track_caller]
-fn gone(caller: &Caller, path: &str) {
-    eventually(&format!("{path} to go"), TIMEOUT, || {
-        let answer = caller.get(path);
-        so(answer.code == 404, || answer.text)
-    });
-}
 
 #[track_caller]
 fn make(caller: &Caller, path: &str, name: &str, metadata: &Value) -> Value {

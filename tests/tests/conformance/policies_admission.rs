@@ -1,7 +1,7 @@
 //! ValidatingAdmissionPolicies: rules in CEL, their bindings and parameters, as every client meets them.
 
 use serde_json::{Value, json};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::access::{certificate, grant, user};
 use crate::request::{Caller, Calls as _};
@@ -43,7 +43,7 @@ fn map(name: &str, data: &Value) -> Value {
 fn install(caller: &Caller, policy: &Value, binding: &Value, path: &str, bad: &Value) {
     caller.post(POLICIES, policy).is(201);
     caller.post(BINDINGS, binding).is(201);
-    eventually("the policy to be in force", PATIENCE, || {
+    eventually("the policy to be in force", TIMEOUT, || {
         let answer = caller.post(&format!("{path}?dryRun=All"), &map("probe", bad));
         so(answer.code != 201 || !answer.warnings().is_empty(), || answer.text.clone())
     });
@@ -122,7 +122,7 @@ fn parameters_come_from_objects() {
     assert_eq!(message, format!("configmaps \"a\" is forbidden: {start}: above the limit"));
     caller.post(&path, &map("a", &json!({"a": "1"}))).is(201);
     caller.delete(&format!("{path}/limits"), &Value::Null).is(200);
-    eventually("the parameters to be missed", PATIENCE, || {
+    eventually("the parameters to be missed", TIMEOUT, || {
         let answer = caller.post(&format!("{path}?dryRun=All"), &map("b", &json!({"a": "1"})));
         let wanted = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
         so(answer.text.contains(wanted), || answer.text.clone())
@@ -193,7 +193,7 @@ fn what_expressions_name_that_is_not_there_is_told() {
         "validations": [{"expression": "object.spec.replicas > 1"}, {"expression": "object.replicas > 1"}]}});
     caller.post(policies, &policy).is(201);
     let place = format!("{policies}/types.example.com");
-    let status = eventually("the types to be looked at", PATIENCE, || {
+    let status = eventually("the types to be looked at", TIMEOUT, || {
         let status = caller.get(&place).is(200).json()["status"].clone();
         so(status["observedGeneration"] == 1, || status.to_string())?;
         Ok(status)
@@ -205,7 +205,7 @@ fn what_expressions_name_that_is_not_there_is_told() {
     );
     let right = json!({"spec": {"validations": [{"expression": "object.spec.replicas > 1"}]}});
     caller.patch("merge", &place, &right).is(200);
-    eventually("the warning to go", PATIENCE, || {
+    eventually("the warning to go", TIMEOUT, || {
         let status = caller.get(&place).is(200).json()["status"].clone();
         so(status["observedGeneration"] == 2 && status["typeChecking"] == json!({}), || status.to_string())
     });

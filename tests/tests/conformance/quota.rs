@@ -1,7 +1,7 @@
 //! ResourceQuotas: what fits in a namespace, and what a client is told of the rest.
 
 use serde_json::{Value, json};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::request::Calls as _;
 use tests::subject::shared;
@@ -21,7 +21,7 @@ fn what_does_not_fit_is_refused_and_what_is_used_is_told() {
     let subject = shared();
     let (caller, namespace) = (subject.caller(), subject.namespace("quota"));
     // The members' own controllers put a ConfigMap and an account into each namespace; they are there before the count begins.
-    eventually("the namespace to be furnished", PATIENCE, || {
+    eventually("the namespace to be furnished", TIMEOUT, || {
         let account = caller.get(&format!("/api/v1/namespaces/{namespace}/serviceaccounts/default")).code;
         let root = caller.get(&format!("/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt")).code;
         so((account, root) == (200, 200), || format!("{account} {root}"))
@@ -32,7 +32,7 @@ fn what_does_not_fit_is_refused_and_what_is_used_is_told() {
     let quotas = at("resourcequotas");
     caller.post(&quotas, &quota).is(201);
     let used = |wanted: &Value| {
-        eventually("the use to be counted", PATIENCE, || {
+        eventually("the use to be counted", TIMEOUT, || {
             let found = caller.get(&format!("{quotas}/q")).is(200).json();
             so(found["status"]["used"] == *wanted, || found["status"].to_string())
         });
@@ -80,13 +80,13 @@ fn scopes_choose_the_pods() {
     let subject = shared();
     let (caller, namespace) = (subject.caller(), subject.namespace("quota-scopes"));
     let at = |plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
-    eventually("the account to be there", PATIENCE, || {
+    eventually("the account to be there", TIMEOUT, || {
         let code = caller.get(&format!("{}/default", at("serviceaccounts"))).code;
         so(code == 200, || code.to_string())
     });
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}, "scopes": ["BestEffort"]}});
     caller.post(&at("resourcequotas"), &quota).is(201);
-    eventually("the quota to be in force", PATIENCE, || {
+    eventually("the quota to be in force", TIMEOUT, || {
         let answer = caller.post(&format!("{}?dryRun=All", at("pods")), &pod("a", ""));
         so(
             answer.text.contains("exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"),
@@ -101,14 +101,14 @@ fn limits_fill_in_and_bound_what_is_asked() {
     let subject = shared();
     let (caller, namespace) = (subject.caller(), subject.namespace("limits"));
     let at = |plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
-    eventually("the account to be there", PATIENCE, || {
+    eventually("the account to be there", TIMEOUT, || {
         let code = caller.get(&format!("{}/default", at("serviceaccounts"))).code;
         so(code == 200, || code.to_string())
     });
     let limits = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [
         {"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "100m"}, "defaultRequest": {"cpu": "200m"}, "default": {"cpu": "500m"}}]}});
     caller.post(&at("limitranges"), &limits).is(201);
-    let filled = eventually("the limits to be in force", PATIENCE, || {
+    let filled = eventually("the limits to be in force", TIMEOUT, || {
         let answer = caller.post(&format!("{}?dryRun=All", at("pods")), &pod("a", "")).is(201).json();
         so(answer["spec"]["containers"][0]["resources"] != json!({}), || answer["spec"].to_string())?;
         Ok(answer)

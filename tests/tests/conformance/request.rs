@@ -13,6 +13,7 @@ use serde_json::Value;
 use tests::api::text_at;
 use tests::runtime;
 use tests::subject::Subject;
+use tests::wait::{TIMEOUT, eventually, so};
 
 /// How long a watch may keep silent about what has happened.
 const SOON: Duration = Duration::from_secs(20);
@@ -305,4 +306,13 @@ pub fn short((kind, object): &(String, Value)) -> String {
 fn event(line: &str) -> (String, Value) {
     let mut event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     (text_at(&event, "/type").to_owned(), event["object"].take())
+}
+
+/// Waits until there is nothing at `path` any more.
+#[track_caller]
+pub fn gone(caller: &Caller, path: &str) {
+    eventually(&format!("{path} to go"), TIMEOUT, || {
+        let answer = caller.get(path);
+        so(answer.code == 404, || answer.text)
+    });
 }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::hub::{Hub, HubOptions};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::request::{Caller, short};
 use tests::subject::is_hub;
@@ -100,7 +100,7 @@ fn four_starts_of_an_empty_hub_write_no_more_than_a_handful_of_events() {
 /// Waits until the hub has written nothing for three seconds.
 fn await_rest(caller: &Caller) {
     let mut seen = (String::new(), Instant::now());
-    eventually("the hub to come to rest", PATIENCE, || {
+    eventually("the hub to come to rest", TIMEOUT, || {
         let now = caller.get("/api/v1/namespaces?limit=1").is(200).json();
         let now = text_at(&now, "/metadata/resourceVersion").to_owned();
         if now != seen.0 {
@@ -167,7 +167,7 @@ fn what_was_acknowledged_survives_being_killed() {
                 })
             })
             .collect();
-        eventually("the burst", PATIENCE, || {
+        eventually("the burst", TIMEOUT, || {
             let now = count.load(Ordering::Relaxed);
             so(now >= BURST, || format!("{now} writes"))
         });

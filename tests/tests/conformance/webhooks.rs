@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::request::{Caller, Calls as _};
 use crate::webhook_server::WebhookServer;
@@ -105,7 +105,7 @@ fn map(name: &str, data: &Value) -> Value {
 fn install(caller: &Caller, object: &Value, in_force: &dyn Fn() -> bool) {
     let kind = object["kind"].as_str().unwrap();
     caller.post(&place(kind), object).is(201);
-    eventually("the configuration to be in force", PATIENCE, || so(in_force(), String::new));
+    eventually("the configuration to be in force", TIMEOUT, || so(in_force(), String::new));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_validating_webhook_says_no_in_its_own_words() {
     let words = "admission webhook \"deny.example.com\" denied the request: not like this";
     assert!(told.stderr.contains(words), "{told:?}");
     caller.delete(&format!("{}/hooks-deny", place(kind)), &Value::Null).is(200);
-    eventually("the webhook to be out of force", PATIENCE, || {
+    eventually("the webhook to be out of force", TIMEOUT, || {
         let answer = caller.delete(&format!("{path}/a"), &Value::Null);
         so(answer.code == 200, || answer.text.clone())
     });

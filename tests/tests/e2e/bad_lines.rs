@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tests::link::Link;
-use tests::wait::{PATIENCE, eventually};
+use tests::wait::{TIMEOUT, eventually};
 
 use crate::line::{Line, WORKS};
 use crate::slow::noise;
@@ -116,7 +116,7 @@ fn a_connection_that_the_way_forgot_is_left_and_nothing_is_lost() {
     link.forget();
     person.acts_for(&line, Duration::from_secs(2));
     // Two pings without an answer, of up to twenty seconds each, and what the connection then takes.
-    person.sees_all_within(&line, PATIENCE + ON_A_GOOD_LINE);
+    person.sees_all_within(&line, TIMEOUT + ON_A_GOOD_LINE);
     assert!(link.connections() > before, "over another connection");
 }
 
@@ -146,7 +146,7 @@ fn a_body_arrives_over_a_slow_line_that_is_reset_every_twenty_seconds() {
         let before = link.connections();
         line.hub.api().create(WORKS, &object).unwrap();
         let arrived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            eventually("the large body", 3 * PATIENCE, || line.agree(&[("large", &text)]));
+            eventually("the large body", 3 * TIMEOUT, || line.agree(&[("large", &text)]));
         }));
         over.store(true, Ordering::Relaxed);
         arrived.unwrap_or_else(|failed| std::panic::resume_unwind(failed));

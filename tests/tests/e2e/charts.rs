@@ -6,7 +6,7 @@ use tests::api::{Api, text_at};
 use tests::clients::{Clients, programs_or_skip, run};
 use tests::folder::workspace_root;
 use tests::kubectl::Output;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{Fleet, Site, await_object, get, has, shared};
 
@@ -93,7 +93,7 @@ fn resource(api: &Api, version: &str, kind: &str) -> (String, bool) {
 /// Waits until a site has what stands at each of these paths.
 #[track_caller]
 fn await_all(site: &Site, paths: &[String]) {
-    eventually(&format!("all of the release at {}", site.name), PATIENCE, || {
+    eventually(&format!("all of the release at {}", site.name), TIMEOUT, || {
         let lacking: Vec<String> = paths.iter().filter_map(|path| get(site.api(), path).err()).collect();
         so(lacking.is_empty(), || lacking.join("\n"))
     });

@@ -1,7 +1,7 @@
 //! Customizations at the sites: what a script says of a kind is reported from there, and what it retains stays there.
 
 use tests::api::text_at;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::shared;
 
@@ -59,7 +59,7 @@ spec:
     let binding =
         format!("/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/small-limitrange");
     let says = |what: &str, health: &str, max: &str| {
-        eventually(what, PATIENCE, || {
+        eventually(what, TIMEOUT, || {
             let binding =
                 fleet.hub.api().get(&binding).map_err(|error| error.to_string())?.unwrap_or_default();
             let items = binding["status"]["aggregatedStatus"].as_array().cloned().unwrap_or_default();
@@ -82,7 +82,7 @@ spec:
     kubectl.ok(&["label", "limitrange", "small", "again=yes"]);
     for site in ["north", "south"] {
         let member = fleet.site(site).member.kubectl().in_namespace(NAMESPACE);
-        member.wait_for_field(&["limitrange", "small"], "{.metadata.labels.again}", "yes", PATIENCE);
+        member.wait_for_field(&["limitrange", "small"], "{.metadata.labels.again}", "yes", TIMEOUT);
         assert_eq!(member.field(&["limitrange", "small"], "{.spec.limits[0].max.cpu}"), "2", "{site}");
     }
     // A changed script takes effect at once, and without it things are as before.
@@ -92,7 +92,7 @@ spec:
     says("without the script it is as before", "Healthy", "");
     for site in ["north", "south"] {
         let member = fleet.site(site).member.kubectl().in_namespace(NAMESPACE);
-        member.wait_for_field(&["limitrange", "small"], "{.spec.limits[0].max.cpu}", "1", PATIENCE);
+        member.wait_for_field(&["limitrange", "small"], "{.spec.limits[0].max.cpu}", "1", TIMEOUT);
     }
     fleet.remove_namespace(NAMESPACE);
 }

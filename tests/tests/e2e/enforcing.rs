@@ -5,7 +5,7 @@ use tests::agent::{Agent, AgentOptions};
 use tests::api::text_at;
 use tests::hub::{Hub, HubOptions};
 use tests::kubectl::Kubectl;
-use tests::wait::{PATIENCE, so};
+use tests::wait::{TIMEOUT, so};
 
 use crate::fleet::{Fleet, RegisterCommand, await_gone, await_object, get, has, has_condition, shared};
 use crate::line::{Line, WORKS, config as lone_config, spec, work};
@@ -132,7 +132,7 @@ fn an_object_in_the_way_is_left_or_adopted_as_the_policy_says() {
                 && work["spec"].to_string().contains("\"settings\"")
         })
     };
-    tests::wait::eventually("the Work says what is in the way", PATIENCE, || {
+    tests::wait::eventually("the Work says what is in the way", TIMEOUT, || {
         has_condition(&work().unwrap_or_default(), "Applied", "False", "exist")
     });
     let binding = "/apis/work.karmada.io/v1alpha2/namespaces/in-the-way/resourcebindings/settings-configmap";

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tests::api::{condition, text_at};
 use tests::kube::member_version;
 use tests::kubectl::Kubectl;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{Fleet, SILENCE, Site, alone, await_targets, get, has};
 
@@ -41,7 +41,7 @@ spec:
   placement: {}
 ",
     );
-    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "6", PATIENCE);
+    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "6", TIMEOUT);
     for site in &fleet.sites {
         site.await_object(&settings(namespace), |object| has(object, "/data/mode", &json!("calm")));
     }
@@ -142,7 +142,7 @@ fn a_killed_hub_loses_nothing_and_is_not_needed_to_enforce() {
     set_mode(&kubectl, "after");
     fleet.sites.iter().for_each(|site| await_mode(site, "hub-killed", "after"));
     assert_eq!(uids(&fleet, "hub-killed"), before, "nothing was deleted");
-    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "6", PATIENCE);
+    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "6", TIMEOUT);
     // What was removed while an agent was away goes once it is back.
     fleet.site_mut("south").agent.kill();
     kubectl.ok(&["delete", "configmap", "settings"]);
@@ -166,7 +166,7 @@ fn a_members_api_that_restarts_is_caught_up_with() {
     delete_and_see_restored(fleet.site("north"), "member-restarts");
     fleet.site("north").await_ready(&fleet.hub);
     kubectl.ok(&["scale", "deployment/web", "--replicas=3"]);
-    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "9", PATIENCE);
+    kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "9", TIMEOUT);
     assert_eq!(uids(&fleet, "member-restarts"), before);
     fleet.remove_namespace("member-restarts");
 }
@@ -227,7 +227,7 @@ fn a_stalled_link_is_noticed_by_both_ends_and_left() {
     north.forget_ledger();
     north.agent.start_again();
     let agent = north.agent.process().unwrap();
-    eventually("the agent to be welcomed", PATIENCE, || {
+    eventually("the agent to be welcomed", TIMEOUT, || {
         let log = agent.tail(1000);
         so(welcomes(&log) > before_that, || log)
     });
@@ -296,7 +296,7 @@ fn a_cluster_status_that_somebody_changed_is_told_again() {
     ] {
         fleet.hub.api().merge(path, &patch).unwrap();
         // Half a minute is how often an agent is asked at most.
-        eventually(&format!("north {what} to be mended"), PATIENCE, || {
+        eventually(&format!("north {what} to be mended"), TIMEOUT, || {
             settled(&fleet.site("north").cluster(&fleet.hub)?)
         });
     }
@@ -340,7 +340,7 @@ fn at_rest_nothing_is_written() {
     };
     // Reading changes nothing. What other tests left behind takes half a minute: Pods that end, an agent that is asked again.
     let mut seen = (String::new(), Instant::now());
-    eventually("the hub to come to rest", 2 * PATIENCE, || {
+    eventually("the hub to come to rest", 2 * TIMEOUT, || {
         let now = revision()?;
         if now != seen.0 {
             seen = (now, Instant::now());

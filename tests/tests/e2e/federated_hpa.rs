@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{await_object, has, has_condition, shared};
 
@@ -72,7 +72,7 @@ fn statement_75_a_workload_follows_what_its_pods_use_in_the_member() {
     let (kubectl, hub, south) = (fleet.namespace("measured"), fleet.hub.api(), fleet.site("south"));
     kubectl.apply(WORKLOAD);
     let mut pods = Vec::new();
-    eventually("Pods run in the member", PATIENCE, || {
+    eventually("Pods run in the member", TIMEOUT, || {
         pods = south.member.running_pods("measured").map_err(|error| error.to_string())?;
         so(pods.len() == 2, || format!("{pods:?}"))
     });

@@ -16,7 +16,7 @@ use tests::kube::programs_or_skip;
 use tests::kubectl::{Kubectl, Output};
 use tests::link::Link;
 use tests::member::{Member, MemberOptions};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 /// The members, as their Clusters are called. The last one's kubeconfig calls it `Kind_East`.
 pub const NAMES: [&str; 3] = ["north", "south", "kind-east"];
@@ -205,7 +205,7 @@ impl Site {
     /// Waits until the hub shows the cluster Ready and untainted.
     #[track_caller]
     pub fn await_ready(&self, hub: &Hub) {
-        eventually(&format!("{} Ready; {}", self.name, self.agent.folder().display()), PATIENCE, || {
+        eventually(&format!("{} Ready; {}", self.name, self.agent.folder().display()), TIMEOUT, || {
             let cluster = self.cluster(hub)?;
             let taints = cluster.pointer("/spec/taints").and_then(Value::as_array).map_or(0, Vec::len);
             so(condition(&cluster, "Ready") == "True" && taints == 0, || cluster.to_string())
@@ -255,7 +255,7 @@ pub fn await_object(
     path: &str,
     mut right: impl FnMut(&Value) -> Result<(), String>,
 ) -> Value {
-    eventually(&format!("{path} on {place}"), PATIENCE, || {
+    eventually(&format!("{path} on {place}"), TIMEOUT, || {
         let object = get(api, path)?;
         right(&object).map(|()| object)
     })
@@ -264,7 +264,7 @@ pub fn await_object(
 /// Waits until nothing is at `path`.
 #[track_caller]
 pub fn await_gone(api: &Api, place: &str, path: &str) {
-    eventually(&format!("{path} gone from {place}"), PATIENCE, || {
+    eventually(&format!("{path} gone from {place}"), TIMEOUT, || {
         let found = api.get(path).map_err(|error| format!("{error:#}"))?;
         so(found.is_none(), || found.unwrap_or_default().to_string())
     });
@@ -336,7 +336,7 @@ pub const SILENCE: Duration = Duration::from_secs(75);
 /// Waits until a binding is placed in these clusters and no others.
 #[track_caller]
 pub fn await_targets(fleet: &Fleet, binding: &str, wanted: &[&str]) {
-    eventually(&format!("placed in {wanted:?}"), PATIENCE, || {
+    eventually(&format!("placed in {wanted:?}"), TIMEOUT, || {
         let binding = get(fleet.hub.api(), binding)?;
         let clusters =
             binding.pointer("/spec/clusters").and_then(Value::as_array).cloned().unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tests::api::Api;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::get;
 use crate::line::{CLUSTER, Line};
@@ -49,7 +49,7 @@ fn grades(begins: &[(u32, u32)]) -> Value {
 /// Waits until the hub shows so many nodes of each grade.
 #[track_caller]
 fn await_counts(line: &Line, wanted: &[u64]) {
-    eventually(&format!("nodes by grade: {wanted:?}"), PATIENCE, || {
+    eventually(&format!("nodes by grade: {wanted:?}"), TIMEOUT, || {
         let cluster = get(line.hub.api(), CLUSTER)?;
         let shown = &cluster["status"]["resourceSummary"]["allocatableModelings"];
         let counts: Vec<Value> =

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use tests::wait::{PATIENCE, eventually, so, throughout};
+use tests::wait::{TIMEOUT, eventually, so, throughout};
 
 use crate::fleet::{await_object, get, has_condition};
 use crate::line::{A_WHILE, Line, config, work};
@@ -47,7 +47,7 @@ fn silence(line: &Line) -> Arc<AtomicUsize> {
 
 #[track_caller]
 fn await_asked(asked: &AtomicUsize, before: usize) {
-    eventually("the member to hang", PATIENCE, || {
+    eventually("the member to hang", TIMEOUT, || {
         so(asked.load(Ordering::SeqCst) > before, || "it was not asked".to_owned())
     });
 }
@@ -75,7 +75,7 @@ fn a_work_whose_agent_was_killed_twice_is_left_aside_until_it_is_released() {
         before = asked.load(Ordering::SeqCst);
         line.agent.start_again();
     }
-    eventually("the Work to be left aside", PATIENCE, || says(&line, "False", "karmadactl retry"));
+    eventually("the Work to be left aside", TIMEOUT, || says(&line, "False", "karmadactl retry"));
     answers_again(&line);
     throughout("what is left aside", A_WHILE, || says(&line, "False", "karmadactl retry"));
     let absent = get(line.member.api(), &config("stuck"));

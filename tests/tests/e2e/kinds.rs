@@ -457,7 +457,7 @@ fn a_template_that_waits_says_so_until_a_policy_comes() {
     let kubectl = fleet.namespace("waiting");
     kubectl.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: lonely}\ndata: {a: b}\n");
     let told = |reason: &str, words: &str| {
-        tests::wait::eventually(&format!("an event {reason}"), tests::wait::PATIENCE, || {
+        tests::wait::eventually(&format!("an event {reason}"), tests::wait::TIMEOUT, || {
             let events = kubectl.ok(&["get", "events", "--field-selector=involvedObject.name=lonely"]);
             let line = events.lines().find(|line| line.contains(reason) && line.contains(words));
             so(line.is_some(), || events.clone())

@@ -11,7 +11,7 @@ use tests::hub::{Hub, HubOptions};
 use tests::kube::programs_or_skip;
 use tests::link::Link;
 use tests::member::{Member, MemberOptions};
-use tests::wait::{PATIENCE, eventually, so, throughout};
+use tests::wait::{TIMEOUT, eventually, so, throughout};
 
 use crate::fleet::{RegisterCommand, await_gone, await_object, get, has, has_condition, karmadactl};
 
@@ -121,7 +121,7 @@ impl Line {
     /// Waits until the member has what the hub's Works say, each applied, and nothing beside it.
     #[track_caller]
     pub fn await_agreement(&self, modes: &[(&str, &str)]) {
-        eventually("hub and member to say the same", PATIENCE, || self.agree(modes));
+        eventually("hub and member to say the same", TIMEOUT, || self.agree(modes));
         throughout("agreement", A_WHILE, || self.agree(modes));
     }
 
@@ -150,7 +150,7 @@ impl Line {
     /// Waits until the hub tells of what the site enforces and it knows nothing of.
     #[track_caller]
     pub fn await_orphan(&self, name: &str) {
-        eventually("the orphan to be told", PATIENCE, || {
+        eventually("the orphan to be told", TIMEOUT, || {
             let orphans = self.karmadactl(&["orphans", "lone"]);
             so(orphans.contains(name), || orphans)
         });

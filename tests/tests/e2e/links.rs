@@ -2,7 +2,7 @@
 
 use tests::kubectl::Kubectl;
 use tests::process::logged;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{alone, shared};
 
@@ -35,15 +35,15 @@ fn a_watch_of_links_shows_an_agent_that_goes() {
     let kubectl = fleet.hub.kubectl();
     let folder = fleet.folder.path().to_owned();
     let watching = kubectl.background(&["get", "clusterlinks", "-w"], "watch-of-links", &folder);
-    eventually("the watch begins", PATIENCE, || logged(&watching, "south"));
+    eventually("the watch begins", TIMEOUT, || logged(&watching, "south"));
     fleet.site_mut("south").agent.stop();
-    eventually("the watch shows it", PATIENCE, || logged(&watching, "Offline"));
-    eventually("the table shows it", PATIENCE, || {
+    eventually("the watch shows it", TIMEOUT, || logged(&watching, "Offline"));
+    eventually("the table shows it", TIMEOUT, || {
         let south = row(&kubectl, &["get", "clusterlinks"], "south");
         so(south[1] == "Offline" || south[1] == "Lost", || south.join(" "))
     });
     fleet.mend();
-    eventually("it is back", PATIENCE, || {
+    eventually("it is back", TIMEOUT, || {
         let south = row(&kubectl, &["get", "clusterlinks"], "south");
         so(south[1] == "Connected", || south.join(" "))
     });

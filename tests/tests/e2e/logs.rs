@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{await_gone, await_object, karmadactl};
 use crate::line::{Line, WORKS};
@@ -126,7 +126,7 @@ fn an_agents_lines_are_json_and_few_while_its_hub_or_its_member_is_away() {
     line.hub.start_again();
     // One that waits before it dials again dials at once when it is started.
     line.agent.start_again();
-    eventually("the agent to be back", PATIENCE, || {
+    eventually("the agent to be back", TIMEOUT, || {
         let back =
             written(&mut line).iter().skip(lines).any(|said| said.contains("\"message\":\"connected\""));
         so(back, || "it is not connected".to_owned())

@@ -6,7 +6,7 @@ use tests::api::text_at;
 use tests::built::program;
 use tests::hub::{Hub, HubOptions};
 use tests::kubelet::Kubelet;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{RegisterCommand, await_object, get, has, has_condition, karmadactl, shared};
 
@@ -87,7 +87,7 @@ fn an_agent_of_two_namespaces_works_in_them_and_nowhere_else() {
         site.await_object(&config, |object| has(object, "/data/mode", &json!("calm")));
         // It sees what becomes of things: the status comes back, and what is deleted is restored.
         let kubectl = hub.kubectl().in_namespace(namespace);
-        kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "2", PATIENCE);
+        kubectl.wait_for_field(&["deploy", "web"], "{.status.readyReplicas}", "2", TIMEOUT);
         site.api().delete(&config).unwrap();
         site.await_object(&config, |object| has(object, "/data/mode", &json!("calm")));
     }
@@ -95,7 +95,7 @@ fn an_agent_of_two_namespaces_works_in_them_and_nowhere_else() {
     for (kind, rule) in
         [("Deployment", "deployments"), ("ConfigMap", "configmaps"), ("Namespace", "namespaces")]
     {
-        eventually(&format!("the refusal of the {kind}"), PATIENCE, || {
+        eventually(&format!("the refusal of the {kind}"), TIMEOUT, || {
             let work = work(&hub, kind, "attic-three")?;
             has_condition(&work, "Applied", "False", rule)?;
             has_condition(&work, "Applied", "False", "forbidden")?;
@@ -118,7 +118,7 @@ fn an_agent_of_two_namespaces_works_in_them_and_nowhere_else() {
         karmadactl(&site.member.kubeconfig(), &["unregister", "attic", "--karmada-config", &hub_config]);
     assert!(printed.status.success(), "{printed}\n{}", kubelet.tails());
     site.await_gone("/api/v1/namespaces/karmada-system");
-    eventually("no workload left", PATIENCE, || {
+    eventually("no workload left", TIMEOUT, || {
         let left = get(site.api(), "/apis/apps/v1/namespaces/attic-one/deployments/web");
         so(left.is_err(), || format!("{left:?}"))
     });

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tests::hub::HubOptions;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{await_gone, await_object, has};
 use crate::line::Line;
@@ -60,20 +60,20 @@ fn no_more_is_placed_than_a_quota_allows_and_each_site_has_its_part() {
     await_object(member, "the member", THERE, |quota| has(quota, "/spec/hard/cpu", &json!("3")));
     hub.apply(WORKLOADS);
     let quota = ["federatedresourcequota", "team", "-n", "default"];
-    eventually("what is used is told", PATIENCE, || {
+    eventually("what is used is told", TIMEOUT, || {
         let used = hub.field(&quota, "{.status.overallUsed.cpu}");
         so(used == "2", || used.clone())
     });
     hub.apply(LARGE);
     let binding = ["resourcebinding", "large-deployment", "-n", "default"];
-    eventually("it is held", PATIENCE, || {
+    eventually("it is held", TIMEOUT, || {
         let reason = hub.field(&binding, "{.status.conditions[?(@.type=='Scheduled')].reason}");
         so(reason == "QuotaExceeded", || reason.clone())
     });
     assert_eq!(hub.field(&binding, "{.spec.clusters}"), "");
     let more = r#"{"spec":{"overall":{"cpu":"5"}}}"#;
     hub.ok(&["patch", "federatedresourcequota", "team", "-n", "default", "--type=merge", "-p", more]);
-    eventually("it goes once there is room", PATIENCE, || {
+    eventually("it goes once there is room", TIMEOUT, || {
         let placed = hub.field(&binding, "{.spec.clusters[0].name}");
         so(placed == "lone", || placed.clone())
     });

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use tests::kubectl::Kubectl;
 use tests::process::logged;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 use tests::wire::{Pool, config};
 use tokio::io::AsyncReadExt as _;
 
@@ -55,9 +55,9 @@ fn kubectl_on_a_members_proxy_sees_what_it_sees_on_the_member() {
     let folder = fleet.folder.path().to_owned();
     let watching =
         here.in_namespace("default").background(&["get", "configmaps", "-w"], "watch-through", &folder);
-    eventually("the watch begins", PATIENCE, || logged(&watching, "kube-root-ca.crt"));
+    eventually("the watch begins", TIMEOUT, || logged(&watching, "kube-root-ca.crt"));
     there.in_namespace("default").ok(&["create", "configmap", "seen-through"]);
-    eventually("the watch shows it", PATIENCE, || logged(&watching, "seen-through"));
+    eventually("the watch shows it", TIMEOUT, || logged(&watching, "seen-through"));
     there.in_namespace("default").ok(&["delete", "configmap", "seen-through"]);
     // What the site does not allow is refused with what would allow it, and does nothing.
     let refused = here.in_namespace("default").refused(&["create", "configmap", "not-here"]);
@@ -107,7 +107,7 @@ fn bytes_come_as_the_member_sent_them() {
                 seen.extend_from_slice(&buffer[..length]);
             }
         };
-        tokio::time::timeout(PATIENCE, told).await.unwrap();
+        tokio::time::timeout(TIMEOUT, told).await.unwrap();
     });
 }
 
@@ -138,7 +138,7 @@ fn who_asks_is_who_is_asked_for() {
         "--clusterrole=reads-secrets",
         "--user=jane",
     ]);
-    eventually("the member lets her in", PATIENCE, || {
+    eventually("the member lets her in", TIMEOUT, || {
         let said = jane(&path);
         so(said.status.success(), || said.to_string())
     });
@@ -160,7 +160,7 @@ fn a_site_says_what_is_allowed_and_one_that_is_away_is_told_of_at_once() {
     south.agent.options().args.push("--allow-requests=get,list,create".to_owned());
     south.agent.start_again();
     fleet.site("south").await_ready(&fleet.hub);
-    eventually("what is allowed now goes through", PATIENCE, || {
+    eventually("what is allowed now goes through", TIMEOUT, || {
         let said = here.in_namespace("default").run(&["create", "configmap", "through"]);
         so(said.status.success() || said.to_string().contains("already exists"), || said.to_string())
     });

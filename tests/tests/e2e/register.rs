@@ -7,7 +7,7 @@ use tests::api::text_at;
 use tests::built::program;
 use tests::hub::{Hub, HubOptions};
 use tests::kubelet::Kubelet;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{RegisterCommand, Site, await_object, get, has, has_condition, karmadactl, shared};
 
@@ -97,13 +97,13 @@ fn register_installs_an_agent_that_outlives_its_pod_and_unregister_takes_all_bac
     });
     let identity = get(site.api(), &format!("{SECRETS}/karmada-agent-identity")).unwrap();
     assert!(identity.pointer("/data/identity.json").is_some(), "the identity is kept in the member");
-    eventually("the agent's word", PATIENCE, || has(&said(site)?, "/state", &json!("Connected")));
+    eventually("the agent's word", TIMEOUT, || has(&said(site)?, "/state", &json!("Connected")));
     let agent = kubelet.pods();
     assert!(agent.len() == 1 && agent[0].starts_with("karmada-agent-"), "{agent:?}");
 
     hub.kubectl().apply(APPS);
     site.await_object(CONFIG, |object| has(object, "/data/mode", &json!("calm")));
-    eventually("a copy of the ledger in the member", PATIENCE, || {
+    eventually("a copy of the ledger in the member", TIMEOUT, || {
         let secrets = site.api().list(SECRETS).map_err(|error| format!("{error:#}"))?;
         let ledger = |secret: &&Value| text_at(secret, "/metadata/name").starts_with("karmada-agent-ledger-");
         so(secrets.iter().any(|secret| ledger(&secret)), || "none".to_owned())
@@ -114,7 +114,7 @@ fn register_installs_an_agent_that_outlives_its_pod_and_unregister_takes_all_bac
     let label = ["delete", "pod", "-l", "app=karmada-agent", "--wait=false"];
     site.member.kubectl().in_namespace(SYSTEM).ok(&label);
     site.api().delete(CONFIG).unwrap();
-    eventually("another Pod", PATIENCE, || {
+    eventually("another Pod", TIMEOUT, || {
         let pods = kubelet.pods();
         so(pods.len() == 1 && pods != agent, || format!("{pods:?}\n{}", kubelet.tails()))
     });
@@ -122,10 +122,10 @@ fn register_installs_an_agent_that_outlives_its_pod_and_unregister_takes_all_bac
     // Once more, and now surely by the new one.
     site.api().delete(CONFIG).unwrap();
     site.await_object(CONFIG, |object| has(object, "/data/mode", &json!("calm")));
-    eventually("the agent's word", PATIENCE, || has(&said(site)?, "/cause", &json!("TCP")));
+    eventually("the agent's word", TIMEOUT, || has(&said(site)?, "/cause", &json!("TCP")));
 
     hub.start_again();
-    eventually("the agent's word", PATIENCE, || has(&said(site)?, "/state", &json!("Connected")));
+    eventually("the agent's word", TIMEOUT, || has(&said(site)?, "/state", &json!("Connected")));
     let again = get(hub.api(), CLUSTER).unwrap();
     for field in ["/metadata/uid", "/metadata/annotations/edge.karmada.io~1agent-key", "/spec/id"] {
         assert_eq!(again.pointer(field), cluster.pointer(field), "the identity is the same: {field}");
@@ -141,7 +141,7 @@ fn register_installs_an_agent_that_outlives_its_pod_and_unregister_takes_all_bac
     site.await_object(CONFIG, |object| has(object, "/data/mode", &json!("calm")));
     // What it may not do now is named, with the rule that is missing, and hinders nothing else.
     hub.kubectl().apply(ROLE);
-    eventually("the refusal of the role", PATIENCE, || {
+    eventually("the refusal of the role", TIMEOUT, || {
         let works = hub.api().list("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-harbour/works");
         let works = works.map_err(|error| format!("{error:#}"))?;
         let role = works.iter().find(|work| work["spec"].to_string().contains("harbour-reader"));
@@ -163,7 +163,7 @@ fn register_installs_an_agent_that_outlives_its_pod_and_unregister_takes_all_bac
     ] {
         site.await_gone(path);
     }
-    eventually("the agent's end", PATIENCE, || {
+    eventually("the agent's end", TIMEOUT, || {
         let pods = kubelet.pods();
         so(pods.is_empty(), || format!("{pods:?}"))
     });

@@ -2,7 +2,7 @@
 //! says otherwise.
 
 use tests::api::Api;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{alone, karmadactl};
 
@@ -36,7 +36,7 @@ fn count(member: &Api) -> usize {
 
 #[track_caller]
 fn await_count(what: &str, member: &Api, wanted: usize) {
-    eventually(what, PATIENCE, || {
+    eventually(what, TIMEOUT, || {
         let there = count(member);
         so(there == wanted, || there.to_string())
     });
@@ -54,7 +54,7 @@ fn what_a_change_of_policy_takes_beyond_its_bounds_waits_for_a_word() {
     await_count("all is in the second", fleet.sites[1].member.api(), COUNT);
     await_count("the first keeps what is too much", fleet.sites[0].member.api(), COUNT - 3);
     let link = ["clusterlink", "north"];
-    eventually("the link shows it", PATIENCE, || {
+    eventually("the link shows it", TIMEOUT, || {
         let held = hub.field(&link, "{.status.heldRemovals.count}");
         so(held == "2", || held.clone())
     });
@@ -66,7 +66,7 @@ fn what_a_change_of_policy_takes_beyond_its_bounds_waits_for_a_word() {
     // The word is not forgotten that nobody has given yet.
     fleet.hub.start_again();
     let hub = fleet.hub.kubectl();
-    eventually("the link shows it after a restart", PATIENCE, || {
+    eventually("the link shows it after a restart", TIMEOUT, || {
         let held = hub.run(&["get", "clusterlink", "north", "-o", "jsonpath={.status.heldRemovals.count}"]);
         so(held.stdout == "2", || held.stdout.clone())
     });

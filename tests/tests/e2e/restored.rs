@@ -6,7 +6,7 @@ use std::path::Path;
 
 use karmada_api::strings::{annotations, labels};
 use serde_json::json;
-use tests::wait::{PATIENCE, eventually, so, throughout};
+use tests::wait::{TIMEOUT, eventually, so, throughout};
 
 use crate::fleet::{await_gone, get};
 use crate::line::{A_WHILE, Line, config};
@@ -70,7 +70,7 @@ fn a_restored_hub_deletes_nothing_that_lives_and_all_converges_after_a_word() {
     // What the hub says of what it knows holds again, in both directions; what it lists as deleted waits.
     line.await_mode("changed", "old");
     line.await_mode("deleted", "old");
-    let batch = eventually("the held deletes to be told", PATIENCE, || line.held_batch());
+    let batch = eventually("the held deletes to be told", TIMEOUT, || line.held_batch());
     line.await_orphan("added");
     throughout("what lives", A_WHILE, || {
         living.iter().try_for_each(|name| get(line.member.api(), &config(name)).map(drop))
@@ -164,7 +164,7 @@ fn what_a_restored_member_brings_back_of_a_held_work_is_told_until_a_person_deci
     assert!(get(line.member.api(), &config("back")).is_ok(), "nothing is removed unasked");
     line.karmadactl(&["orphans", "lone", "--delete", "kept/former"]);
     await_gone(line.member.api(), "the member", &config("back"));
-    eventually("nothing more to be told", PATIENCE, || {
+    eventually("nothing more to be told", TIMEOUT, || {
         let orphans = line.karmadactl(&["orphans", "lone"]);
         so(!orphans.contains("former"), || orphans)
     });

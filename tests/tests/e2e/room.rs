@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tests::api::Api;
 use tests::hub::HubOptions;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{await_object, has};
 use crate::grades::add_node;
@@ -40,13 +40,13 @@ fn a_workload_goes_where_nodes_may_run_it() {
     add_node(member, "plain-1", "8", "32Gi");
     add_node(member, "plain-2", "8", "32Gi");
     let cluster = line.hub.kubectl();
-    eventually("the summary promises room", PATIENCE, || {
+    eventually("the summary promises room", TIMEOUT, || {
         let cpu = cluster.field(&["cluster", "lone"], "{.status.resourceSummary.allocatable.cpu}");
         so(cpu == "16", || cpu.clone())
     });
     cluster.apply(WORKLOAD);
     let binding = ["resourcebinding", "fast-deployment", "-n", "default"];
-    eventually("it has no place", PATIENCE, || {
+    eventually("it has no place", TIMEOUT, || {
         let reason = cluster.field(&binding, "{.status.conditions[?(@.type=='Scheduled')].reason}");
         so(reason == "Unschedulable", || reason.clone())
     });
@@ -54,7 +54,7 @@ fn a_workload_goes_where_nodes_may_run_it() {
     for (name, label) in [("plain-1", json!({"disk": "hdd"})), ("plain-2", json!({"disk": "ssd"}))] {
         member.merge(&format!("/api/v1/nodes/{name}"), &json!({"metadata": {"labels": label}})).unwrap();
     }
-    eventually("a node may run it now", PATIENCE, || {
+    eventually("a node may run it now", TIMEOUT, || {
         let placed = cluster.field(&binding, "{.spec.clusters[0].name} {.spec.clusters[0].replicas}");
         so(placed == "lone 2", || placed.clone())
     });
@@ -92,7 +92,7 @@ fn replicas_that_find_no_node_are_given_up() {
     let member = line.member.api();
     add_node(member, "plain-1", "8", "32Gi");
     let cluster = line.hub.kubectl();
-    eventually("the summary promises room", PATIENCE, || {
+    eventually("the summary promises room", TIMEOUT, || {
         let cpu = cluster.field(&["cluster", "lone"], "{.status.resourceSummary.allocatable.cpu}");
         so(cpu == "8", || cpu.clone())
     });
@@ -101,7 +101,7 @@ fn replicas_that_find_no_node_are_given_up() {
     let deployment =
         await_object(member, "the member", path, |found| has(found, "/spec/replicas", &json!(2)));
     add_waiting_pod(member, &deployment);
-    eventually("a replica is given up", PATIENCE, || {
+    eventually("a replica is given up", TIMEOUT, || {
         let events = [
             "events",
             "-n",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tests::link::Link;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{get, has_condition};
 use crate::line::{Line, WORKS, config, work};
@@ -42,13 +42,13 @@ fn a_body_of_64_kib_arrives_over_a_slow_line_and_the_session_stands() {
     let object = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
         "metadata": {"name": "large"}, "spec": {"workload": {"manifests": [manifest]}}});
     line.hub.api().create(WORKS, &object).unwrap();
-    eventually("the large body", 3 * PATIENCE, || {
+    eventually("the large body", 3 * TIMEOUT, || {
         let found = get(line.member.api(), &config("large"))?;
         so(found["data"]["text"] == text.as_str(), || "it is another text".to_owned())
     });
     let (_, after) = link.bytes();
     assert!(after - before > 40_000, "{} bytes came over the line", after - before);
-    eventually("its outcome", PATIENCE, || {
+    eventually("its outcome", TIMEOUT, || {
         has_condition(&get(line.hub.api(), &work("large"))?, "Applied", "True", "")
     });
     assert_eq!(link.connections(), connections, "over the session that stood");

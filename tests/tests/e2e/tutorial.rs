@@ -1,7 +1,7 @@
 //! The walk-through that every Karmada tutorial shows, as one sequence on one nginx.
 
 use serde_json::json;
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{Fleet, get, has, shared};
 
@@ -52,7 +52,7 @@ fn spread(fleet: &Fleet, replicas: &[(&str, u32)]) {
             }
             None => {
                 site.await_gone(DEPLOYMENT);
-                eventually("no Pod is left", PATIENCE, || {
+                eventually("no Pod is left", TIMEOUT, || {
                     let pods = site.member.running_pods(NAMESPACE).map_err(|error| format!("{error:#}"))?;
                     so(pods.is_empty(), || format!("{} still runs {pods:?}", site.name))
                 });
@@ -67,7 +67,7 @@ fn the_tutorial_on_one_nginx() {
     let kubectl = fleet.namespace(NAMESPACE);
     kubectl.apply(&nginx(2));
     kubectl.apply(&policy("{clusterAffinity: {clusterNames: [north, south]}}"));
-    kubectl.wait_for_field(&["deploy", "nginx"], "{.status.readyReplicas}", "4", PATIENCE);
+    kubectl.wait_for_field(&["deploy", "nginx"], "{.status.readyReplicas}", "4", TIMEOUT);
     spread(&fleet, &[("north", 2), ("south", 2)]);
     let works = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-kind-east/works";
     let others = fleet.hub.api().list(works).unwrap();
@@ -78,7 +78,7 @@ fn the_tutorial_on_one_nginx() {
 
     kubectl.apply(&policy("{clusterAffinity: {labelSelector: {matchLabels: {tier: none}}}}"));
     spread(&fleet, &[("kind-east", 2)]);
-    kubectl.wait_for_field(&["deploy", "nginx"], "{.status.readyReplicas}", "2", PATIENCE);
+    kubectl.wait_for_field(&["deploy", "nginx"], "{.status.readyReplicas}", "2", TIMEOUT);
 
     kubectl.apply(&policy(
         "
@@ -95,7 +95,7 @@ fn the_tutorial_on_one_nginx() {
     kubectl.ok(&["rollout", "status", "deployment/nginx", "--timeout=60s"]);
     kubectl.ok(&["wait", "--for=condition=Available", "deployment/nginx", "--timeout=60s"]);
     spread(&fleet, &[("north", 4), ("south", 2)]);
-    eventually("READY 6/6", PATIENCE, || {
+    eventually("READY 6/6", TIMEOUT, || {
         let table = kubectl.ok(&["get", "deploy", "nginx"]);
         so(table.contains("6/6"), || table)
     });

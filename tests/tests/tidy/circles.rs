@@ -30,7 +30,7 @@ static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[^\w:])(\w+(?:::
 type Names = BTreeMap<String, Option<Vec<String>>>;
 
 /// One file, as far as it matters here.
-struct Source {
+struct SourceFile {
     text: String,
     names: Names,
     /// Places that it names, as they are written.
@@ -38,7 +38,7 @@ struct Source {
 }
 
 /// A crate's modules.
-struct Crate(BTreeMap<Module, Source>);
+struct Crate(BTreeMap<Module, SourceFile>);
 
 fn words(path: &str) -> Vec<String> {
     path.split("::").filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -93,7 +93,7 @@ impl Crate {
             }
             let end = INLINE_TESTS.find(text).map_or(text.len(), |tests| tests.start());
             let text = COMMENT.replace_all(&text[..end], "").into_owned();
-            all.insert(module, Source { text, names: Names::new(), mentions: Vec::new() });
+            all.insert(module, SourceFile { text, names: Names::new(), mentions: Vec::new() });
         }
         all.retain(|module, _| !(1..=module.len()).any(|end| tests.contains(&module[..end])));
         let mut krate = Crate(all);
@@ -158,7 +158,7 @@ impl Crate {
     }
 
     fn graph(&self) -> Graph {
-        let named = |module: &Module, source: &Source| {
+        let named = |module: &Module, source: &SourceFile| {
             let homes = source.mentions.iter().filter_map(|place| self.home(place, 0));
             homes.filter(|home| home != module).collect()
         };

@@ -11,8 +11,9 @@ use karmada_api::object;
 use kube::client::Body;
 use serde_json::Value;
 
-use super::{Inner, built, escape};
-use crate::discovery::Served;
+use super::{Inner, built};
+use crate::discovery::Discovery;
+use crate::percent::percent_encoded;
 use crate::{Gvk, MemberError, Unserved};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -33,7 +34,7 @@ impl Inner {
             return Ok(known);
         }
         for name in self.names_in_group(DEFINITIONS, &gvk.group).await? {
-            let path = format!("{DEFINITIONS}/{}", escape(&name));
+            let path = format!("{DEFINITIONS}/{}", percent_encoded(&name));
             let definition = match self.json(built(Request::get(path).body(Body::empty()))?).await {
                 // Deleted since it was listed.
                 Err(MemberError::NotFound(_)) => continue,
@@ -58,7 +59,7 @@ impl Inner {
         loop {
             let uri = match next.as_str() {
                 "" => format!("{path}?limit={PAGE}"),
-                next => format!("{path}?limit={PAGE}&continue={}", escape(next)),
+                next => format!("{path}?limit={PAGE}&continue={}", percent_encoded(next)),
             };
             let request = Request::get(uri).header(header::ACCEPT, METADATA).body(Body::empty());
             let list = self.json(built(request)?).await?;
@@ -87,7 +88,7 @@ fn items(list: &Value) -> Option<&[Value]> {
 }
 
 /// What discovery alone says; `None` where the definitions are to be asked for.
-fn by_discovery(gvk: &Gvk, served: &Served) -> Option<Unserved> {
+fn by_discovery(gvk: &Gvk, served: &Discovery) -> Option<Unserved> {
     if served.resource(gvk).is_some() {
         // It is served by now: to be asked for again.
         return Some(Unserved::Hidden);

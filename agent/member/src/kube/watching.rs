@@ -17,7 +17,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::history::{Seen, Verdict};
-use super::{Inner, built, escape, refusal};
+use super::{Inner, built, refusal};
+use crate::percent::percent_encoded;
 use crate::{MemberError, MemberEvent, ObjectId, Watch};
 
 mod lines;
@@ -136,7 +137,7 @@ impl Watcher {
         for (name, selector) in [("labelSelector", &self.watch.labels), ("fieldSelector", &self.watch.fields)]
         {
             if !selector.is_empty() {
-                query.push_str(&format!("&{name}={}", escape(selector)));
+                query.push_str(&format!("&{name}={}", percent_encoded(selector)));
             }
         }
         query
@@ -164,7 +165,8 @@ impl Watcher {
     async fn page(&mut self, page: &str) -> Result<(Vec<Value>, String, String), MemberError> {
         let inner = self.inner.clone();
         let uri = inner.collection(&self.watch.gvk, &self.watch.namespace).await?;
-        let next = if page.is_empty() { String::new() } else { format!("&continue={}", escape(page)) };
+        let next =
+            if page.is_empty() { String::new() } else { format!("&continue={}", percent_encoded(page)) };
         let uri = format!("{uri}?limit={PAGE}{}{next}", self.selectors());
         let mut list = inner.json(built(Request::get(uri).body(Body::empty()))?).await?;
         let text = |list: &Value, path: &str| {
@@ -214,7 +216,7 @@ impl Watcher {
             verdict => return Ok(verdict),
         }
         let version = self.seen.newest().map(|newest| newest.version.as_str()).unwrap_or_default();
-        let exact = format!("&resourceVersionMatch=Exact&resourceVersion={}", escape(version));
+        let exact = format!("&resourceVersionMatch=Exact&resourceVersion={}", percent_encoded(version));
         match self.glance(&exact).await {
             Ok(list) => Ok(self.seen.then(&list)),
             Err(error @ (MemberError::Unreachable(_) | MemberError::Throttled(_))) => Err(error),
@@ -234,7 +236,7 @@ impl Watcher {
         }
         let fields = match fields.join(",") {
             fields if fields.is_empty() => fields,
-            fields => format!("&fieldSelector={}", escape(&fields)),
+            fields => format!("&fieldSelector={}", percent_encoded(&fields)),
         };
         let uri = self.inner.collection(&self.watch.gvk, namespace).await?;
         let request = Request::get(format!("{uri}?limit=1{fields}{at}")).header(header::ACCEPT, METADATA);
@@ -243,7 +245,7 @@ impl Watcher {
 
     async fn open(&mut self, failures: u32) -> State {
         let since = Instant::now();
-        let version = escape(&self.seen.version);
+        let version = percent_encoded(&self.seen.version);
         let (inner, gvk, selectors) = (self.inner.clone(), self.watch.gvk.clone(), self.selectors());
         let namespace = self.watch.namespace.clone();
         let opened = async {

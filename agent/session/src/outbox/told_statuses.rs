@@ -49,7 +49,7 @@ impl ToldWorks {
             (applied.ok, bounded(&applied.reason, REASON), bounded(&applied.message, MESSAGE))
         };
         let applied = report.applied.as_ref().map(said);
-        let content = digest::status(Fares {
+        let content = digest::status_row(Fares {
             uid: &report.uid,
             hash: &report.hash,
             generation: report.generation,

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use karmada_proto::digest::{self, Buckets, Content, Root, Seed, WorkMarks, bucket};
+use karmada_proto::digest::{self, Buckets, Content, Root, Seed, WorkHeader, bucket};
 use karmada_proto::v1::{Tombstone, Upsert};
 
 /// What the ledger holds of one Work, as far as the session must know.
@@ -42,14 +42,14 @@ impl HeldWork {
     /// What is to be enforced as `upsert` says.
     pub(super) fn desired(upsert: &Upsert) -> Self {
         let Upsert { uid, hash, suspended, preserve, generation, retry, .. } = upsert;
-        let marks =
-            WorkMarks { uid, suspended: *suspended, preserve: *preserve, generation: *generation, retry };
+        let header =
+            WorkHeader { uid, suspended: *suspended, preserve: *preserve, generation: *generation, retry };
         Self {
             uid: uid.clone(),
             revision: upsert.revision,
             hash: hash.clone(),
             phase: Phase::Desired,
-            content: digest::desired(marks, hash),
+            content: digest::work_row(header, hash),
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) struct Intake {
     acked: u64,
     /// The hub's start that told the cursor that is written.
     timeline: u64,
-    /// The one that is spoken with.
+    /// The hub's start that this session is with.
     speaking: u64,
     seen: SeenBeyond,
     /// Deletes were held back from the last listing: until one without, what was told before it is what the next hello tells.
@@ -61,7 +61,8 @@ pub(super) struct Intake {
     assembly: Assembly,
     /// What came by what differs from a body that the ledger is still asked for.
     delta: Option<Delta>,
-    settled: Vec<u64>,
+    /// What each frame that was dealt with had cost, until it is given back.
+    owed_credit: Vec<u64>,
 }
 
 impl Intake {
@@ -98,7 +99,7 @@ impl Intake {
             orphans: None,
             assembly,
             delta: None,
-            settled: Vec::new(),
+            owed_credit: Vec::new(),
         }
     }
 
@@ -125,10 +126,10 @@ impl Intake {
     }
 
     /// The root over what is held and the newest cursor that was acknowledged, where all of that is on disk and no body is half received.
-    pub(super) fn settled(&self) -> Option<(Root, u64)> {
+    pub(super) fn committed_root(&self) -> Option<(Root, u64)> {
         let waits = self.assembly.partial().is_some() || self.delta.is_some();
-        let settled = !self.committing && !self.has_changes() && !waits;
-        settled.then(|| (self.held.root(), self.acked))
+        let is_idle = !self.committing && !self.has_changes() && !waits;
+        is_idle.then(|| (self.held.root(), self.acked))
     }
 
     /// The root over what is held.
@@ -144,7 +145,7 @@ impl Intake {
     /// A Work, an offer of one, or a piece of one.
     pub(super) fn upsert(&mut self, upsert: &v1::Upsert, out: &mut Out) {
         // Credit is given back as soon as it is taken in: the window bounds what memory holds.
-        self.settled.push(upsert.chunk.len() as u64);
+        self.owed_credit.push(upsert.chunk.len() as u64);
         if upsert.epoch != self.epoch {
             return;
         }
@@ -166,7 +167,7 @@ impl Intake {
 
     /// A body is there, and it is the right one.
     fn whole(&mut self, upsert: &v1::Upsert, body: Bytes) {
-        self.mark(&upsert.key);
+        self.note_listed(&upsert.key);
         // What is to be removed comes with its body first: it is waited for until it is to be removed again.
         if self.unknown.get(&upsert.key) != Some(&upsert.uid) {
             self.wanted.remove(&upsert.key);
@@ -190,7 +191,7 @@ impl Intake {
                 return;
             }
         };
-        self.mark(&upsert.key);
+        self.note_listed(&upsert.key);
         self.spoilt.remove(&upsert.key);
         self.wanted.remove(&upsert.key);
         self.nack(upsert.key.clone(), upsert.revision, code, error.to_string(), out);
@@ -226,7 +227,7 @@ impl Intake {
 
     /// The hub names a body by its hash: kept where it is the one held, asked for where it is not.
     fn offer(&mut self, upsert: &v1::Upsert, out: &mut Out) {
-        self.mark(&upsert.key);
+        self.note_listed(&upsert.key);
         match self.held.get(&upsert.key) {
             Some(held) if held.hash == upsert.hash && held.phase == Phase::Desired => {
                 self.held.put(&upsert.key, HeldWork::desired(upsert));

@@ -22,7 +22,7 @@ impl Session {
 
     fn next_body(&mut self, outbox: &mut Outbox, now: Duration) -> Option<agent_frame::Body> {
         if !self.intake.is_committing()
-            && let Some(credit) = self.settle_idle()
+            && let Some(credit) = self.return_idle_credit()
         {
             return Some(agent_frame::Body::Credit(credit));
         }
@@ -67,11 +67,11 @@ impl Session {
         match body {
             agent_frame::Body::Ping(ping) if self.compares => {
                 let told = |root: Option<Root>| root.map_or_else(Bytes::new, |root| root.bytes());
-                let settled = self.intake.settled();
+                let committed = self.intake.committed_root();
                 agent_frame::Body::Ping(v1::Ping {
-                    ledger_root: told(settled.map(|(root, _)| root)),
-                    status_root: told(outbox.settled_root()),
-                    cursor: settled.map_or(0, |(_, cursor)| cursor),
+                    ledger_root: told(committed.map(|(root, _)| root)),
+                    status_root: told(outbox.root_if_idle()),
+                    cursor: committed.map_or(0, |(_, cursor)| cursor),
                     ..ping
                 })
             }
@@ -93,9 +93,9 @@ impl Session {
     }
 
     /// Credit for what needed no commit goes back too.
-    fn settle_idle(&mut self) -> Option<Credit> {
-        for cost in self.intake.take_settled() {
-            self.credit.settle(cost);
+    fn return_idle_credit(&mut self) -> Option<Credit> {
+        for cost in self.intake.take_unwritten_credit() {
+            self.credit.return_credit(cost);
         }
         self.credit.grant()
     }

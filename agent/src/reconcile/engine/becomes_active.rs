@@ -44,7 +44,7 @@ impl Engine {
         let Some(entry) = entry.filter(|entry| entry.phase == Phase::Desired && !entry.suspended) else {
             return Ok(());
         };
-        if let Ok(manifests) = manifests::manifests(&entry.body) {
+        if let Ok(manifests) = manifests::parse_manifests(&entry.body) {
             self.workqueue.push(key, order::of_manifests(&manifests), WorkReason::Drift);
         }
         Ok(())

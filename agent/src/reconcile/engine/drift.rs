@@ -27,7 +27,7 @@ impl Engine {
         if !entry.is_applied() || entry.phase != Phase::Desired {
             return Ok(());
         }
-        let manifests = manifests::manifests(&entry.body).unwrap_or_default();
+        let manifests = manifests::parse_manifests(&entry.body).unwrap_or_default();
         let interpreter = &*self.interpreter;
         let cluster = &self.parts.cluster.now;
         let written = entry.written.get(*ordinal);

@@ -98,7 +98,7 @@ impl Engine {
             match result {
                 Ok(object) => {
                     self.looked_for(entry.as_ref(), &self.named(key, ordinal, object), object);
-                    written.push(body::written(object));
+                    written.push(body::last_write_digest(object));
                     if current {
                         drifted |= self.found_right(key, ordinal, plural, object);
                     }
@@ -136,7 +136,7 @@ impl Engine {
         if !self.unlisted.remove(id) {
             return;
         }
-        let was_there = |entry: &Entry| entry.written.contains(&body::written(object));
+        let was_there = |entry: &Entry| entry.written.contains(&body::last_write_digest(object));
         if before.is_some_and(|entry| entry.is_applied() && !was_there(entry)) {
             self.drifted(id, REMOVED);
         }
@@ -151,7 +151,7 @@ impl Engine {
     fn found_right(&mut self, key: &str, ordinal: usize, plural: &str, object: &Value) -> bool {
         let (id, digest) = (self.named(key, ordinal, object), body::digest(object));
         // Where another Work has it, it is right for that one.
-        if body::marked(object, &self.parts.cluster) == Some(key) {
+        if body::owning_work(object, &self.parts.cluster) == Some(key) {
             self.targets.set_digest(key, &id, Some(digest));
         }
         let answer = self.observed.answered(&id, digest, object);

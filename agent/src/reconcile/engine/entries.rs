@@ -29,7 +29,7 @@ impl Engine {
         if boot && entry.unanswered {
             self.unanswered.left_open(key, self.now());
         }
-        let manifests = match manifests::manifests(&entry.body) {
+        let manifests = match manifests::parse_manifests(&entry.body) {
             Ok(manifests) => manifests,
             Err(failure) => return self.malformed(key, &entry, &failure),
         };

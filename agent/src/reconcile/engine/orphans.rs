@@ -125,6 +125,6 @@ impl Engine {
 
 /// Whether `entry` says of `id` that it is to be there, or to go. What a body says that cannot be read, nobody knows.
 fn may_name(entry: &Entry, id: &ObjectId) -> bool {
-    let Ok(manifests) = manifests::manifests(&entry.body) else { return true };
+    let Ok(manifests) = manifests::parse_manifests(&entry.body) else { return true };
     manifests.iter().map(ObjectId::of).chain(entry.former.iter().cloned()).any(|named| named.means(id))
 }

@@ -51,7 +51,7 @@ struct Turn {
 
 impl Turn {
     fn new(key: String, entry: Entry) -> Self {
-        let manifests = manifests::manifests(&entry.body);
+        let manifests = manifests::parse_manifests(&entry.body);
         Self { key, entry, manifests }
     }
 

@@ -33,7 +33,7 @@ pub(super) async fn one(
                 entry if entry.is_nowhere() => Known::Nowhere,
                 _ => Known::Older,
             };
-            let results = apply::work(context, key, &manifests, known).await;
+            let results = apply::apply_work(context, key, &manifests, known).await;
             // What takes its place stands before it goes.
             let former = if results.iter().all(Result::is_ok) && !entry.former.is_empty() {
                 let uids = results.iter().flatten().map(|object| object::uid(object).to_owned());

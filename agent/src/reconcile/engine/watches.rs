@@ -90,7 +90,7 @@ impl Engine {
 
     /// An object as it is now: it is compared with what is wanted, and its status is told.
     fn observed(&mut self, id: &ObjectId, object: &Value) -> Result<(), LedgerError> {
-        let marked = catch_panics::read(|| body::marked(object, &self.parts.cluster)).flatten();
+        let marked = catch_panics::read(|| body::owning_work(object, &self.parts.cluster)).flatten();
         let Some(target) = self.targets.owner(id, marked).cloned() else {
             return self.observed_unclaimed(id, object);
         };

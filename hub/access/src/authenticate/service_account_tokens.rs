@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use karmada_registry::User;
 use karmada_registry::user::SERVICE_ACCOUNT;
 use karmada_schema::object::Stored;
+use karmada_schema::quote_list;
 
 use super::{Accepted, Authenticator, Refused};
 use crate::token_claims::{ISSUER, LEGACY_ISSUER};
@@ -37,8 +38,8 @@ impl Authenticator {
         if audiences.is_empty() && claims.bound.is_some() {
             return Err(Refused(format!(
                 "token audiences {} is invalid for the target audiences {}",
-                go_list(named),
-                go_list(asked)
+                quote_list(named),
+                quote_list(asked)
             )));
         }
         let user = match &claims.bound {
@@ -115,12 +116,6 @@ impl Authenticator {
             value["metadata"]["deletionTimestamp"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok());
         since.is_none_or(|since| self.registry.now().as_second() > since.as_second().saturating_add(LEEWAY))
     }
-}
-
-/// A list of texts as Go quotes it.
-fn go_list(texts: &[String]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
-    format!("[{}]", quoted.join(" "))
 }
 
 fn extra_key(name: &str) -> String {

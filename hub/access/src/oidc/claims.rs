@@ -20,7 +20,7 @@ pub(super) fn user(
     now: jiff::Timestamp,
 ) -> Result<User, String> {
     let now = now.as_second() as f64;
-    fits(options, claims, now)?;
+    check_claims(options, claims, now)?;
     let made = expressions.of_claims(claims)?;
     let name = match made.username {
         Some(name) => name,
@@ -62,7 +62,7 @@ fn plain(user: &User) -> Result<(), String> {
 }
 
 /// Whether the token is good now, for us, with the claims it must have.
-fn fits(options: &IssuerOptions, claims: &Value, now: f64) -> Result<(), String> {
+fn check_claims(options: &IssuerOptions, claims: &Value, now: f64) -> Result<(), String> {
     let end = time(claims, "exp")?.ok_or("it names no end")?;
     if now > end {
         return Err("it has expired".to_owned());

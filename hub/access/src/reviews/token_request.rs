@@ -9,6 +9,7 @@ use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::{Cause, Status};
 use karmada_registry::user::SERVICE_ACCOUNT;
 use karmada_schema::object::{ObjectKey, Stored, meta};
+use karmada_schema::time;
 use serde_json::{Value, json};
 
 use super::{Reviews, texts};
@@ -44,8 +45,7 @@ impl Reviews {
         if request["spec"]["boundObjectRef"].is_null() {
             request["spec"]["boundObjectRef"] = Value::Null;
         }
-        request["status"] =
-            json!({"token": token, "expirationTimestamp": end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
+        request["status"] = json!({"token": token, "expirationTimestamp": time::seconds(end)});
         Ok(request)
     }
 

@@ -34,7 +34,7 @@ const AT_ONCE: usize = 32;
 ///
 /// # Errors
 /// The store refuses writes.
-pub async fn settle(registry: &Registry) -> Result<(), Status> {
+pub async fn ensure_api_services(registry: &Registry) -> Result<(), Status> {
     let catalogue = registry.catalogue();
     let Some(definition) = catalogue.resource(GROUP, "v1", "apiservices") else { return Ok(()) };
     let wanted = automatic::wanted(&catalogue);
@@ -87,7 +87,7 @@ impl Reconciler for ApiServices {
     }
 
     async fn look(&mut self) -> Result<Next, Status> {
-        let settled = settle(&self.registry).await;
+        let settled = ensure_api_services(&self.registry).await;
         let next = match self.aggregator.look(&self.registry).await {
             // Services and endpoints are nobody's business here while nothing is handed over.
             None => Next::OnChangeOfFirst,

@@ -8,6 +8,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use karmada_registry::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 use karmada_registry::{Attributes, User};
+use karmada_schema::fields::text;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -104,7 +105,7 @@ pub(super) fn given_id(headers: &HeaderMap) -> Option<String> {
 }
 
 fn moment(at: jiff::Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+    karmada_schema::time::micros(at)
 }
 
 /// Where a request comes from: as proxies on the way say, then the connection's other end.
@@ -121,10 +122,6 @@ fn sources(parts: &Parts) -> Vec<String> {
         all.push(*peer);
     }
     all.iter().map(ToString::to_string).collect()
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
 }
 
 impl Event {

@@ -24,7 +24,7 @@ const STATUS_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 ///
 /// # Errors
 /// The store refuses writes.
-pub async fn settle(registry: &Registry) -> Result<(), Status> {
+pub async fn ensure_flow_control(registry: &Registry) -> Result<(), Status> {
     let catalogue = registry.catalogue();
     let of = |plural| catalogue.resource(GROUP, "v1", plural);
     let (Some(schemas), Some(levels)) = (of("flowschemas"), of("prioritylevelconfigurations")) else {
@@ -54,7 +54,7 @@ impl Reconciler for FlowControl {
     }
 
     async fn look(&mut self) -> Result<Next, Status> {
-        settle(&self.0).await.map(|()| Next::OnChange)
+        ensure_flow_control(&self.0).await.map(|()| Next::OnChange)
     }
 }
 

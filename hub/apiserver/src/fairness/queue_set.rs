@@ -147,7 +147,7 @@ impl QueueSet {
         let dealt = deal(flow, self.limits.queues, self.limits.hand.max(1));
         let shortest = dealt.into_iter().min_by_key(|at| self.queues[*at].work);
         let Some(at) = shortest else {
-            if !self.fits(width) {
+            if !self.has_seats(width) {
                 return (Arrival::Rejected, Vec::new());
             }
             self.next_ticket += 1;
@@ -155,7 +155,7 @@ impl QueueSet {
             return (Arrival::Runs(ticket), Vec::new());
         };
         let is_first = width == 1 && !self.flows.contains_key(&flow);
-        let is_free = self.fits(width) && self.waiting.is_empty();
+        let is_free = self.has_seats(width) && self.waiting.is_empty();
         if is_first && !is_free && self.lent < self.limits.seats {
             self.next_ticket += 1;
             self.run(ticket, Running { queue: None, flow, width, since: now, lent: true });
@@ -209,7 +209,7 @@ impl QueueSet {
     }
 
     /// A request wider than all seats runs alone.
-    fn fits(&self, width: u32) -> bool {
+    fn has_seats(&self, width: u32) -> bool {
         self.taken == 0 || self.taken + width <= self.limits.seats
     }
 
@@ -240,7 +240,7 @@ impl QueueSet {
         }
         while let Some(at) = self.turn() {
             let Some((ticket, width)) = self.queues[at].waiting.front().copied() else { break };
-            if !self.fits(width) {
+            if !self.has_seats(width) {
                 break;
             }
             let queue = &mut self.queues[at];

@@ -78,7 +78,7 @@ impl AnswerFormat {
         AnswerFormat { encoding: Encoding::Json, shape: Shape::Whole, of_list: None };
 
     /// The refusal where the metadata of a list was asked for, and this is none, or the other way about. `kind`: the Go type.
-    pub(super) fn fits(self, is_list: bool, kind: &str) -> Result<(), Status> {
+    pub(super) fn check_list_form(self, is_list: bool, kind: &str) -> Result<(), Status> {
         let message = match (self.of_list, is_list) {
             (Some(false), true) => {
                 format!(

@@ -36,7 +36,7 @@ pub(super) fn require_namespace_of_update(
 }
 
 /// Refuses what the kind's Go type cannot hold.
-pub(super) fn fits(sent: &mut Value, kind: &str, group: &str) -> Result<(), Status> {
+pub(super) fn check_type(sent: &mut Value, kind: &str, group: &str) -> Result<(), Status> {
     match Schemas::builtin().of(group, "v1", kind) {
         Some(schema) => {
             decode_go(schema, sent).map(drop).map_err(|problem| Status::bad_request(problem.wrap("v1", kind)))

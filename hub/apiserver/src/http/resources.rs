@@ -80,7 +80,7 @@ impl ApiServer {
                 true => "unstructured.Unstructured".to_owned(),
                 false => format!("{}.{}", strategy::package(definition), definition.kind),
             };
-            format.fits(verb == "list", &go_type)?;
+            format.check_list_form(verb == "list", &go_type)?;
         }
         if verb == "list" {
             return self.list(of).await;
@@ -102,7 +102,7 @@ impl ApiServer {
         match verb {
             "create" if definition.row.known == BuiltinKind::Binding => {
                 let mut binding = object_in(call, definition, &bytes)?;
-                request_checks::fits(&mut binding, "Binding", "")?;
+                request_checks::check_type(&mut binding, "Binding", "")?;
                 let options = self.write_options(call, "", &Bytes::new())?;
                 let key = ObjectKey::new(&wanted.namespace, meta::name(&binding));
                 let registry = &self.registry;

@@ -18,7 +18,7 @@ use super::body::Received;
 use super::negotiation::{AnswerFormat, Shape};
 use super::objects::namespace_of;
 use super::patching::{self, Patch};
-use super::request_checks::{fits, require_namespace, require_namespace_of_update};
+use super::request_checks::{check_type, require_namespace, require_namespace_of_update};
 use super::resource_call::ResourceCall;
 use super::target::Wanted;
 use super::{ApiServer, Call, body, respond};
@@ -252,7 +252,7 @@ fn part(
 ) -> Result<Value, Status> {
     let mut sent = super::objects::object_in(call, definition, bytes)?;
     is_a(&sent, kind, package)?;
-    fits(&mut sent, kind, if package == "core" { "" } else { package })?;
+    check_type(&mut sent, kind, if package == "core" { "" } else { package })?;
     if *meta::name(&sent) != *wanted.name {
         return Err(Status::bad_request(format!("name in URL does not match name in {kind} object")));
     }

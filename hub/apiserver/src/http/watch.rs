@@ -155,7 +155,7 @@ enum Wake {
 
 /// What a bookmark tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Marks {
+enum BookmarkKind {
     /// How far the watch is.
     Place,
     /// That all objects that were there at first were sent.
@@ -206,7 +206,7 @@ impl Watcher {
         let matching = now.items.iter().filter(|object| all || self.selector.matches(object));
         self.initial = matching.map(|object| (object.key.clone(), object.revision)).collect();
         if mark_end && self.bookmarks {
-            self.initial_end = Some(self.bookmark(now.revision.max(1), Marks::InitialEnd));
+            self.initial_end = Some(self.bookmark(now.revision.max(1), BookmarkKind::InitialEnd));
         }
         self.show_some().await
     }
@@ -314,7 +314,7 @@ impl Watcher {
                     Err(status) => self.end_with(&status),
                 },
                 Wake::Bookmark => {
-                    self.ready.push_back(WatchItem::Made(self.bookmark(self.place, Marks::Place)));
+                    self.ready.push_back(WatchItem::Made(self.bookmark(self.place, BookmarkKind::Place)));
                 }
                 Wake::Lost => {
                     self.lost();
@@ -447,9 +447,14 @@ impl Watcher {
     }
 
     /// A table with one row, of an object that has nothing but its version.
-    fn table_bookmark(&self, meta: Meta, metadata: &serde_json::Value, marks: Marks) -> serde_json::Value {
+    fn table_bookmark(
+        &self,
+        meta: Meta,
+        metadata: &serde_json::Value,
+        kind: BookmarkKind,
+    ) -> serde_json::Value {
         let mut inner = metadata.clone();
-        if marks == Marks::InitialEnd {
+        if kind == BookmarkKind::InitialEnd {
             inner["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let (mut cells, _) =
@@ -465,14 +470,14 @@ impl Watcher {
         })
     }
 
-    fn bookmark(&self, revision: u64, marks: Marks) -> Bytes {
+    fn bookmark(&self, revision: u64, kind: BookmarkKind) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         // A table keeps it in its row.
-        if marks == Marks::InitialEnd && !self.shape.is_table() {
+        if kind == BookmarkKind::InitialEnd && !self.shape.is_table() {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.shape {
-            Shape::Table(meta) => self.table_bookmark(meta, &metadata, marks),
+            Shape::Table(meta) => self.table_bookmark(meta, &metadata, kind),
             Shape::Metadata(meta) => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": meta.api_version(), "metadata": metadata})
             }

@@ -27,7 +27,7 @@ impl Bindings {
     }
 
     /// Whether `given` may be where `wanted` is; otherwise nothing is bound.
-    pub(super) fn fits(&mut self, wanted: &Type, given: &Type) -> bool {
+    pub(super) fn unify(&mut self, wanted: &Type, given: &Type) -> bool {
         self.all_fit(std::iter::once((wanted, given)))
     }
 

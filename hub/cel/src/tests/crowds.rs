@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::turns::Turns;
+use crate::compute_slots::Turns;
 
 /// Well over what needs no turn, and far below every bound.
 const LONG: &str = "self.list.all(a, self.list.all(b, a + b >= 0))";

@@ -56,18 +56,18 @@ struct Seen {
     uid: Arc<str>,
     revision: u64,
     generation: i64,
-    marks: u64,
+    metadata_digest: u64,
     deleting: bool,
 }
 
 impl Seen {
     fn of(object: &Object) -> Seen {
-        let Object { uid, revision, generation, marks, deleting, .. } = object;
+        let Object { uid, revision, generation, metadata_digest: marks, deleting, .. } = object;
         Seen {
             uid: uid.clone(),
             revision: *revision,
             generation: *generation,
-            marks: *marks,
+            metadata_digest: *marks,
             deleting: *deleting,
         }
     }
@@ -75,8 +75,8 @@ impl Seen {
     /// Whether nothing but the status may differ.
     fn differs_in_status_only(&self, object: &Object) -> bool {
         self.generation != 0
-            && (self.generation, self.marks, self.deleting)
-                == (object.generation, object.marks, object.deleting)
+            && (self.generation, self.metadata_digest, self.deleting)
+                == (object.generation, object.metadata_digest, object.deleting)
     }
 }
 
@@ -106,7 +106,7 @@ impl Known {
         }
     }
 
-    /// All of them, as gone.
+    /// A deletion of every object that is known.
     pub(super) fn tombstones(&self, resource: &Resource) -> Vec<Delta> {
         self.0.iter().map(|(key, seen)| Delta::whole(tombstone(resource, key, &seen.uid))).collect()
     }
@@ -135,9 +135,9 @@ fn tombstone(resource: &Resource, key: &Key, uid: &Arc<str>) -> Change {
         revision: 0,
         generation: 0,
         deleting: true,
-        marks: 0,
+        metadata_digest: 0,
         labels: BTreeMap::new(),
-        source: Arc::new(Bytes::from(json.to_string())),
+        json_source: Arc::new(Bytes::from(json.to_string())),
     }))
 }
 
@@ -192,7 +192,7 @@ mod tests {
 
     fn object(generation: i64, marks: u64, uid: &str, revision: u64) -> Change {
         let mut object = Arc::into_inner(pod("a", uid)).unwrap();
-        (object.generation, object.marks, object.revision) = (generation, marks, revision);
+        (object.generation, object.metadata_digest, object.revision) = (generation, marks, revision);
         object.deleting = false;
         Change::Applied(Arc::new(object))
     }

@@ -4,7 +4,7 @@ use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rig::{self, BINDING_API, Rig, bears_trouble, key};
+use crate::testing::{self, BINDING_API, Rig, bears_trouble, key};
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     ApplicationFailover::new(rig.shared.clone()).reconcile(&key("default", "web-deployment")).await
@@ -12,7 +12,7 @@ async fn look(rig: &Rig) -> Result<Action, Error> {
 
 /// A Deployment that is unhealthy in `m1`, noted since then, if it is.
 fn unhealthy(since: Option<&str>) -> Value {
-    let mut binding = rig::binding("web", &json!({}), &["m1", "m2"]);
+    let mut binding = testing::binding("web", &json!({}), &["m1", "m2"]);
     binding["metadata"]["name"] = json!("web-deployment");
     if let Some(since) = since {
         binding["metadata"]["annotations"] =

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::namespace::{Errand, NamespaceSync};
-use crate::rig::{self, Rig};
+use crate::testing::{self, Rig};
 
 /// Two namespaces with one hash for a ConfigMap named `same`: anybody finds such a pair within a second.
 const PAIR: [&str; 2] = ["n512789", "n749192"];
@@ -18,7 +18,7 @@ struct Stage(Rig);
 
 impl Stage {
     async fn new() -> Self {
-        Stage(Rig::new(rig::cluster("m1", &json!({}))).await)
+        Stage(Rig::new(testing::cluster("m1", &json!({}))).await)
     }
 
     /// A ConfigMap `name` that is placed in m1.
@@ -96,7 +96,7 @@ async fn two_bindings_whose_works_would_have_one_name_have_a_work_each() {
     assert_eq!(stage.works(), works);
 
     // The first goes: the second keeps its name, and does not appear twice.
-    stage.0.remove((WORK_API, "Work"), &rig::key("karmada-es-m1", first)).await;
+    stage.0.remove((WORK_API, "Work"), &testing::key("karmada-es-m1", first)).await;
     stage.reconcile(PAIR[1], "same").await.unwrap();
     assert_eq!(stage.works(), works[1..]);
     stage.reconcile(PAIR[0], "same").await.unwrap();
@@ -138,7 +138,7 @@ async fn a_namespace_and_a_binding_have_a_work_each() {
     stage.place("n1", "other");
     stage.reconcile("n1", "other").await.unwrap();
     let mut work = stage.0.api.values(WORK_API, "Work").pop().unwrap();
-    let first = rig::key("karmada-es-m1", work["metadata"]["name"].as_str().unwrap());
+    let first = testing::key("karmada-es-m1", work["metadata"]["name"].as_str().unwrap());
     stage.0.remove((WORK_API, "Work"), &first).await;
     // As if their hashes were one.
     work["metadata"]["name"] = json!(usual);
@@ -214,7 +214,7 @@ async fn a_binding_that_nobody_owns_ends_with_its_template() {
         assert_eq!(stage.works().len(), 1);
         made_for(&stage, "of-an-earlier-one", false).await;
         if !anew {
-            stage.0.remove(TEMPLATE, &rig::key("n1", "web")).await;
+            stage.0.remove(TEMPLATE, &testing::key("n1", "web")).await;
         }
         for _ in 0..2 {
             stage.reconcile("n1", "web").await.unwrap();
@@ -237,13 +237,13 @@ async fn a_binding_places_nothing_of_another_template() {
 }
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
-    Binding::new(rig.shared.clone()).reconcile(&rig::key("default", "web-configmap")).await
+    Binding::new(rig.shared.clone()).reconcile(&testing::key("default", "web-configmap")).await
 }
 
 fn objects() -> Vec<Value> {
-    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
     let mut objects: Vec<Value> = clusters.collect();
-    objects.extend([rig::config_map("web"), rig::binding("web", &json!({}), &["m1", "m2"])]);
+    objects.extend([testing::config_map("web"), testing::binding("web", &json!({}), &["m1", "m2"])]);
     // One that nobody wants any more.
     objects.push(json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": "old", "namespace": "karmada-es-m3",
         "labels": {"resourcebinding.karmada.io/permanent-id": "b-web"}}, "spec": {"workload": {"manifests": []}}}));
@@ -252,7 +252,7 @@ fn objects() -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_binding_has_its_works_and_no_others_whatever_happens_between() {
-    let (api, writes) = rig::bears_trouble(&objects(), look).await;
+    let (api, writes) = testing::bears_trouble(&objects(), look).await;
     assert_eq!(writes, 3, "one that nobody wants goes, two come");
     let places = api.values(WORK_API, "Work").into_iter().map(|work| work["metadata"]["namespace"].clone());
     assert_eq!(places.collect::<Vec<_>>(), ["karmada-es-m1", "karmada-es-m2"]);
@@ -262,7 +262,7 @@ async fn a_binding_has_its_works_and_no_others_whatever_happens_between() {
 async fn a_binding_ends_after_its_works_whatever_happens_between() {
     let mut objects = objects();
     objects[5]["metadata"]["deletionTimestamp"] = json!("2026-05-01T11:00:00Z");
-    let (api, writes) = rig::bears_trouble(&objects, look).await;
+    let (api, writes) = testing::bears_trouble(&objects, look).await;
     assert_eq!(writes, 2, "its Work, and itself");
     assert!(api.values(WORK_API, "Work").is_empty());
     assert_eq!(api.value(BINDING_API, "ResourceBinding", "default", "web-configmap"), None);
@@ -272,19 +272,19 @@ async fn a_binding_ends_after_its_works_whatever_happens_between() {
 #[tokio::test(start_paused = true)]
 async fn works_are_rendered_when_their_turn_to_be_written_comes() {
     let names: Vec<String> = (0..200).map(|n| format!("m{n:03}")).collect();
-    let mut objects: Vec<Value> = names.iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+    let mut objects: Vec<Value> = names.iter().flat_map(|name| testing::cluster(name, &json!({}))).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    objects.extend([rig::config_map("web"), rig::binding("web", &json!({}), &names)]);
+    objects.extend([testing::config_map("web"), testing::binding("web", &json!({}), &names)]);
     let rig = Rig::new(objects).await;
     look(&rig).await.unwrap();
     rig.quiet().await;
     assert_eq!(rig.api.values(WORK_API, "Work").len(), 200);
     let before = rig.api.calls("read", "Work");
-    rig.edit((BINDING_API, "ResourceBinding"), &rig::key("default", "web-configmap"), |binding| {
+    rig.edit((BINDING_API, "ResourceBinding"), &testing::key("default", "web-configmap"), |binding| {
         binding["metadata"]["deletionTimestamp"] = json!("2026-05-01T11:00:00Z");
     })
     .await;
-    rig.delete((BINDING_API, "ResourceBinding"), &rig::key("default", "web-configmap")).await;
+    rig.delete((BINDING_API, "ResourceBinding"), &testing::key("default", "web-configmap")).await;
     look(&rig).await.unwrap();
     assert_eq!(rig.api.calls("read", "Work"), before, "to let Works go, none is read");
 }

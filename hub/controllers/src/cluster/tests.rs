@@ -214,17 +214,17 @@ async fn a_link_that_broke_just_now_does_not_let_the_works_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_joins_gets_what_it_needs_whatever_happens_between() {
-    let mut cluster = crate::rig::cluster("m1", &json!({}))[0].clone();
+    let mut cluster = crate::testing::cluster("m1", &json!({}))[0].clone();
     cluster["metadata"]["finalizers"] = json!([]);
     cluster["status"] = json!({});
-    let look = async |rig: &crate::rig::Rig| {
+    let look = async |rig: &crate::testing::Rig| {
         let controller =
-            ClusterController::new(rig.shared.clone(), Arc::new(crate::rig::Present), Grace::default());
-        controller.reconcile(&crate::rig::key("", "m1")).await?;
+            ClusterController::new(rig.shared.clone(), Arc::new(crate::testing::Present), Grace::default());
+        controller.reconcile(&crate::testing::key("", "m1")).await?;
         // Its own changes wake it again.
-        controller.reconcile(&crate::rig::key("", "m1")).await
+        controller.reconcile(&crate::testing::key("", "m1")).await
     };
-    let (api, _) = crate::rig::bears_trouble(&[cluster], look).await;
+    let (api, _) = crate::testing::bears_trouble(&[cluster], look).await;
     let cluster = api.value(CLUSTER_API, "Cluster", "", "m1").unwrap();
     assert_eq!(cluster["metadata"]["finalizers"], json!([finalizers::CLUSTER]));
     assert_eq!(cluster["spec"]["taints"][0]["key"], "cluster.karmada.io/not-ready");
@@ -233,18 +233,18 @@ async fn a_cluster_that_joins_gets_what_it_needs_whatever_happens_between() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_is_lost_leaves_nothing_behind_whatever_happens_between() {
-    let [mut cluster, namespace] = crate::rig::cluster("m1", &json!({}));
+    let [mut cluster, namespace] = crate::testing::cluster("m1", &json!({}));
     cluster["metadata"]["deletionTimestamp"] = json!("2026-05-01T11:00:00Z");
     let work = json!({"apiVersion": WORK_API, "kind": "Work",
         "metadata": {"name": "w", "namespace": "karmada-es-m1", "finalizers": [finalizers::EXECUTION]},
         "spec": {"workload": {"manifests": []}}});
-    let look = async |rig: &crate::rig::Rig| {
+    let look = async |rig: &crate::testing::Rig| {
         let controller =
             ClusterController::new(rig.shared.clone(), Arc::new(Silence::default()), Grace::default());
-        controller.reconcile(&crate::rig::key("", "m1")).await?;
-        controller.reconcile(&crate::rig::key("", "m1")).await
+        controller.reconcile(&crate::testing::key("", "m1")).await?;
+        controller.reconcile(&crate::testing::key("", "m1")).await
     };
-    let (api, _) = crate::rig::bears_trouble(&[cluster, namespace, work], look).await;
+    let (api, _) = crate::testing::bears_trouble(&[cluster, namespace, work], look).await;
     assert_eq!(api.value(CLUSTER_API, "Cluster", "", "m1"), None);
     assert!(api.values(WORK_API, "Work").is_empty());
 }

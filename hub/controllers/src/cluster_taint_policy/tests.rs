@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::port::Change;
-use crate::rig::{self, CLUSTER_API, POLICY_API, Rig, bears_trouble, key};
+use crate::testing::{self, CLUSTER_API, POLICY_API, Rig, bears_trouble, key};
 
 fn policy(name: &str, says: &str) -> Value {
     let when = |status: &str| json!([{"conditionType": "Ready", "operator": "In", "statusValues": [status]}]);
@@ -19,7 +19,7 @@ async fn look(rig: &Rig) -> Result<Action, Error> {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_gets_the_taints_of_policies_whatever_happens_between() {
-    let mut objects: Vec<Value> = rig::cluster("m1", &json!({})).into_iter().collect();
+    let mut objects: Vec<Value> = testing::cluster("m1", &json!({})).into_iter().collect();
     objects.push(policy("ready", "True"));
     let (api, writes) = bears_trouble(&objects, look).await;
     assert_eq!(writes, 1);
@@ -32,7 +32,7 @@ async fn a_cluster_gets_the_taints_of_policies_whatever_happens_between() {
 
 #[tokio::test(start_paused = true)]
 async fn a_report_without_news_wakes_nobody_and_a_policy_those_that_it_means() {
-    let rig = Rig::new(["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})))).await;
+    let rig = Rig::new(["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})))).await;
     let woken: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
     let heard = woken.clone();
     rig.shared.clusters.listen(move |transition| {

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::port::fake::FakeApi;
 use crate::queue::Queue;
-use crate::rig::{Rig, bears_trouble, key};
 use crate::runner;
+use crate::testing::{Rig, bears_trouble, key};
 
 /// The rigs' clock shows 2026-05-01T12:00:00Z, a Friday.
 const NOON: &str = "2026-05-01T12:00:00Z";

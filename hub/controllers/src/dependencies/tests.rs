@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::port::fake::FakeApi;
-use crate::rig::{BINDING_API, Rig, bears_trouble, key};
+use crate::testing::{BINDING_API, Rig, bears_trouble, key};
 
 const BINDING: (&str, &str) = (BINDING_API, "ResourceBinding");
 const MAP: (&str, &str) = ("v1", "ConfigMap");
@@ -229,7 +229,8 @@ async fn a_referrer_that_is_gone_is_taken_out_by_a_hub_that_starts_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn statement_55_what_a_policy_places_keeps_its_place_and_is_required_too() {
-    let mut own = crate::rig::binding("a", &json!({"clusterAffinity": {"clusterNames": ["m9"]}}), &["m9"]);
+    let mut own =
+        crate::testing::binding("a", &json!({"clusterAffinity": {"clusterNames": ["m9"]}}), &["m9"]);
     own["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "t-a", "controller": true}]);
     own["spec"]["conflictResolution"] = json!("Abort");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::port::fake::FakeApi;
-use crate::rig::{Rig, bears_trouble, key};
+use crate::testing::{Rig, bears_trouble, key};
 
 fn deployment(retains: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "uid": "u1", "generation": 1,

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, POLICY_API, Rig, bears_trouble, key};
+use crate::testing::{self, BINDING_API, POLICY_API, Rig, bears_trouble, key};
 
 fn policy() -> Value {
     json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
@@ -16,7 +16,7 @@ fn policy() -> Value {
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     let makers =
-        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
+        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), debounce: Duration::ZERO };
     let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await
@@ -24,7 +24,7 @@ async fn look(rig: &Rig) -> Result<Action, Error> {
 
 #[tokio::test(start_paused = true)]
 async fn a_template_is_claimed_and_gets_its_binding_whatever_happens_between() {
-    let (api, writes) = bears_trouble(&[policy(), rig::config_map("web")], look).await;
+    let (api, writes) = bears_trouble(&[policy(), testing::config_map("web")], look).await;
     assert_eq!(writes, 2, "the claim, and the binding");
     let template = api.value("v1", "ConfigMap", "default", "web").unwrap();
     assert_eq!(template["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"], "p");
@@ -36,15 +36,15 @@ async fn a_template_is_claimed_and_gets_its_binding_whatever_happens_between() {
 #[tokio::test(start_paused = true)]
 async fn a_new_binding_is_placed_by_the_write_that_creates_it() {
     for refused in [false, true] {
-        let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
-        let rig = Rig::new(clusters.chain([policy(), rig::config_map("web")])).await;
+        let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
+        let rig = Rig::new(clusters.chain([policy(), testing::config_map("web")])).await;
         if refused {
             let (reason, message) = ("Forbidden".into(), "the quota is used up".into());
             rig.api.refuse("create", "ResourceBinding", ApiError::Forbidden { reason, message });
         }
         let scheduler = Scheduler::new(rig.shared.clone(), None);
-        let (works, statuses, settle) = Default::default();
-        let makers = Makers { scheduler: Some(scheduler.clone()), works, statuses, settle };
+        let (works, statuses, debounce) = Default::default();
+        let makers = Makers { scheduler: Some(scheduler.clone()), works, statuses, debounce };
         let detector =
             Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
         let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
@@ -65,9 +65,9 @@ async fn a_new_binding_is_placed_by_the_write_that_creates_it() {
 
 #[tokio::test(start_paused = true)]
 async fn what_no_policy_means_any_more_loses_its_marks_whatever_happens_between() {
-    let mut template = rig::config_map("web");
+    let mut template = testing::config_map("web");
     template["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "gone"});
-    let mut binding = rig::binding("web", &json!({}), &["m1"]);
+    let mut binding = testing::binding("web", &json!({}), &["m1"]);
     binding["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = json!("gone");
     let (api, writes) = bears_trouble(&[template, binding], look).await;
     assert_eq!(writes, 2);
@@ -81,10 +81,10 @@ async fn what_no_policy_means_any_more_loses_its_marks_whatever_happens_between(
 async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": {"name": "imported-a-web", "namespace": "default",
         "labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.karmada.io"}}});
-    let rig = Rig::new([rig::config_map("web"), slice]).await;
+    let rig = Rig::new([testing::config_map("web"), slice]).await;
     look(&rig).await.unwrap();
     let makers =
-        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), settle: Duration::ZERO };
+        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), debounce: Duration::ZERO };
     let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
     let resource = rig.api.resource_of("discovery.k8s.io/v1", "EndpointSlice").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "imported-a-web") }).await.unwrap();
@@ -110,7 +110,7 @@ async fn is_bound(rig: &Rig) -> bool {
 async fn statement_13_a_policy_waits_for_the_overrides_that_it_names() {
     let mut waiting = policy();
     waiting["spec"]["dependentOverrides"] = json!(["first", "second"]);
-    let rig = Rig::new([waiting, rig::config_map("web")]).await;
+    let rig = Rig::new([waiting, testing::config_map("web")]).await;
     for name in ["first", "second"] {
         assert!(!is_bound(&rig).await, "before {name}");
         rig.api.seed(json!({"apiVersion": POLICY_API, "kind": "OverridePolicy", "metadata": {"name": name, "namespace": "default"}, "spec": {}}));
@@ -123,7 +123,7 @@ async fn statement_14_a_priority_class_that_does_not_exist_makes_no_binding() {
     let mut urgent = policy();
     urgent["spec"]["schedulePriority"] =
         json!({"priorityClassSource": "KubePriorityClass", "priorityClassName": "urgent"});
-    let rig = Rig::new([urgent, rig::config_map("web")]).await;
+    let rig = Rig::new([urgent, testing::config_map("web")]).await;
     assert!(!is_bound(&rig).await);
     rig.api.seed(json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 7}));
     assert!(is_bound(&rig).await);
@@ -141,7 +141,7 @@ fn customization(replicas: i64) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_customization_takes_effect_as_it_comes_changes_and_goes() {
     const KIND: (&str, &str) = ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization");
-    let rig = Rig::new([policy(), rig::config_map("web"), customization(7)]).await;
+    let rig = Rig::new([policy(), testing::config_map("web"), customization(7)]).await;
     let version = rig.shared.customized.version();
     let woken: Arc<std::sync::atomic::AtomicUsize> = Arc::default();
     let (heard, bindings) = (woken.clone(), rig.shared.bindings.clone());
@@ -183,7 +183,7 @@ fn aged(mut template: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn statement_17_a_lazy_policy_waits_for_a_persons_change_whatever_happens_between() {
-    let objects = [lazy(policy()), aged(rig::config_map("web"))];
+    let objects = [lazy(policy()), aged(testing::config_map("web"))];
     let (api, writes) = bears_trouble(&objects, look).await;
     assert_eq!(writes, 1, "the claim, and what was seen");
     assert!(api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").is_none());
@@ -214,9 +214,9 @@ async fn statement_20_a_policy_that_takes_over_gets_template_and_binding_whateve
         "labels": {"propagationpolicy.karmada.io/permanent-id": "q"}});
     stronger["spec"] = json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}],
         "placement": {}, "priority": 1, "preemption": "Always"});
-    let mut template = rig::config_map("web");
+    let mut template = testing::config_map("web");
     template["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "p"});
-    let mut binding = rig::binding("web", &json!({}), &["m1"]);
+    let mut binding = testing::binding("web", &json!({}), &["m1"]);
     binding["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": "t-web", "controller": true}]);
     let (api, writes) = bears_trouble(&[policy(), stronger, template, binding], look).await;

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::rig::{Rig, WORK_API, bears_trouble, key};
 use crate::service_export::tests::{EXPORT, export, objects};
+use crate::testing::{Rig, WORK_API, bears_trouble, key};
 
 const SLICE: (&str, &str) = ("discovery.k8s.io/v1", "EndpointSlice");
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::port::fake::FakeApi;
 use crate::queue::Queue;
-use crate::rig::{CLUSTER_API, Rig, WORK_API, bears_trouble, binding, cluster, config_map, key};
+use crate::testing::{CLUSTER_API, Rig, WORK_API, bears_trouble, binding, cluster, config_map, key};
 
 #[tokio::test(start_paused = true)]
 async fn a_work_that_is_held_back_says_so_whatever_happens_between() {

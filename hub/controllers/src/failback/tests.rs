@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::port::fake::FakeApi;
-use crate::rig::{self, CLUSTER_API, POLICY_API, Rig, key};
+use crate::testing::{self, CLUSTER_API, POLICY_API, Rig, key};
 
 /// A ConfigMap that is in the second of two groups; the first one's cluster is ready since this time.
 fn objects(after: &Value, ready_since: &str) -> Vec<Value> {
     let mut objects: Vec<Value> =
-        ["near", "far"].into_iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+        ["near", "far"].into_iter().flat_map(|name| testing::cluster(name, &json!({}))).collect();
     objects[0]["status"]["conditions"][0]["lastTransitionTime"] = json!(ready_since);
     let groups = json!({"clusterAffinities": [
         {"affinityName": "first", "clusterNames": ["near"]}, {"affinityName": "second", "clusterNames": ["far"]}]});
     objects.push(json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
         "metadata": {"name": "p", "namespace": "default", "annotations": after},
         "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}], "placement": groups}}));
-    let mut binding = rig::binding("web", &groups, &["far"]);
+    let mut binding = testing::binding("web", &groups, &["far"]);
     binding["metadata"]["annotations"] = json!({"propagationpolicy.karmada.io/namespace": "default",
         "propagationpolicy.karmada.io/name": "p", "policy.karmada.io/applied-placement": groups.to_string()});
     binding["status"] = json!({"schedulerObservedGeneration": 1, "schedulerObservingAffinityName": "second",
@@ -184,7 +184,7 @@ async fn they_take_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn a_binding_without_groups_wakes_nobody() {
-    let api = Rig::new([rig::binding("web", &json!({}), &["far"])]).await.api;
+    let api = Rig::new([testing::binding("web", &json!({}), &["far"])]).await.api;
     let bindings = api.resource_of(BINDING_API, "ResourceBinding").unwrap();
     let seen = api.get(&bindings, "default", "web-configmap").await.unwrap();
     assert_eq!(keys_of_bindings_in_groups(&Change::Applied(seen)), []);

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::port::fake::FakeApi;
 use crate::queue::Queue;
-use crate::rig::{self, BINDING_API, Rig, key};
 use crate::runner;
+use crate::testing::{self, BINDING_API, Rig, key};
 
 /// Clusters whose Pods use so many thousandths of a CPU, of one that each asks for.
 #[derive(Default)]
@@ -108,7 +108,7 @@ fn hpa(spec: &Value) -> Value {
 /// Two clusters with two of four replicas each, and an autoscaler.
 fn world(spec: &Value) -> Vec<Value> {
     let mut all = vec![deployment(4), binding(4, &[("m1", 2), ("m2", 2)]), hpa(spec)];
-    all.extend(["m1", "m2"].iter().flat_map(|name| rig::cluster(name, &json!({}))));
+    all.extend(["m1", "m2"].iter().flat_map(|name| testing::cluster(name, &json!({}))));
     all
 }
 

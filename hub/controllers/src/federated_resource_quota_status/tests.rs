@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::port::fake::FakeApi;
-use crate::rig::{BINDING_API, POLICY_API, Rig, WORK_API, bears_trouble, key};
+use crate::testing::{BINDING_API, POLICY_API, Rig, WORK_API, bears_trouble, key};
 
 const BINDING: (&str, &str) = (BINDING_API, "ResourceBinding");
 

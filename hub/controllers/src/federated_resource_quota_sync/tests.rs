@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::port::ApiError;
-use crate::rig::{self, CLUSTER_API, POLICY_API, Rig, WORK_API, bears_trouble, key};
+use crate::testing::{self, CLUSTER_API, POLICY_API, Rig, WORK_API, bears_trouble, key};
 
 const QUOTA: (&str, &str) = (POLICY_API, "FederatedResourceQuota");
 
@@ -16,7 +16,7 @@ fn quota(assigned: &[(&str, &str)]) -> Value {
 }
 
 fn objects(assigned: &[(&str, &str)]) -> Vec<Value> {
-    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
     clusters.chain([quota(assigned)]).collect()
 }
 

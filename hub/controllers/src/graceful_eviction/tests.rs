@@ -4,7 +4,7 @@ use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rig::{self, BINDING_API, Rig, bears_trouble, key};
+use crate::testing::{self, BINDING_API, Rig, bears_trouble, key};
 
 const BINDING: (&str, &str) = (BINDING_API, "ResourceBinding");
 
@@ -14,7 +14,7 @@ async fn look(rig: &Rig) -> Result<Action, Error> {
 }
 
 fn leaving(tasks: Value) -> Value {
-    let mut binding = rig::binding("web", &json!({}), &["m2"]);
+    let mut binding = testing::binding("web", &json!({}), &["m2"]);
     binding["spec"]["gracefulEvictionTasks"] = tasks;
     binding
 }
@@ -53,7 +53,7 @@ async fn a_hub_that_is_started_anew_waits_no_longer_than_the_one_before() {
 async fn only_bindings_that_leave_a_cluster_wake_it() {
     let rig = Rig::new([
         leaving(json!([task("m1", Some("2026-05-01T11:55:00Z"))])),
-        rig::binding("still", &json!({}), &["m1"]),
+        testing::binding("still", &json!({}), &["m1"]),
     ])
     .await;
     let wakes = |name: &str| rig.shared.bindings.is_leaving(&key("default", name));

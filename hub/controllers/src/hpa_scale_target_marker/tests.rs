@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::port::fake::FakeApi;
-use crate::rig::{Rig, bears_trouble, key};
+use crate::testing::{Rig, bears_trouble, key};
 
 const RETAINS: &str = "resourcetemplate.karmada.io/retain-replicas";
 

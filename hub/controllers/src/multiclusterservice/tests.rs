@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::port::ApiError;
 use crate::port::fake::FakeApi;
-use crate::rig::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
+use crate::testing::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
 
 pub(crate) const MCS: (&str, &str) = (API, "MultiClusterService");
 pub(crate) const SERVICE: (&str, &str) = ("v1", "Service");
@@ -25,7 +25,7 @@ pub(crate) fn service() -> Value {
 
 /// A cluster that is ready and serves EndpointSlices.
 pub(crate) fn cluster(name: &str) -> [Value; 2] {
-    let [mut cluster, namespace] = rig::cluster(name, &json!({}));
+    let [mut cluster, namespace] = testing::cluster(name, &json!({}));
     cluster["status"]["apiEnablements"] = json!([{"groupVersion": "discovery.k8s.io/v1", "resources": [{"name": "endpointslices", "kind": "EndpointSlice"}]}]);
     [cluster, namespace]
 }

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::rig::{self, POLICY_API, Rig, WORK_API, bears_trouble};
+use crate::testing::{self, POLICY_API, Rig, WORK_API, bears_trouble};
 
 fn objects() -> Vec<Value> {
     let mut objects: Vec<Value> =
-        ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+        ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({}))).collect();
     objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}));
     objects
 }
@@ -55,7 +55,7 @@ fn only_what_an_override_can_see_of_a_cluster_is_news() {
     let first = cluster(1, "r1", &json!([]));
     let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
     let transition = |before: Option<&Arc<Cluster>>, now: Option<Arc<Cluster>>| {
-        is_news(&Transition { key: rig::key("", "m1"), before: before.cloned(), now })
+        is_news(&Transition { key: testing::key("", "m1"), before: before.cloned(), now })
     };
     assert!(transition(None, Some(first.clone())), "it came");
     assert!(!transition(Some(&first), None), "it went");
@@ -70,7 +70,7 @@ fn an_override_concerns_the_namespaces_that_it_may_mean() {
         Arc::new(serde_json::from_value(value).unwrap())
     };
     let concerns = |selectors: Value, name: &str| {
-        means(&Transition { key: rig::key("", "o"), before: None, now: Some(policy(selectors)) }, name)
+        means(&Transition { key: testing::key("", "o"), before: None, now: Some(policy(selectors)) }, name)
     };
     let named = json!([{"apiVersion": "v1", "kind": "Namespace", "name": "team"}]);
     assert!(concerns(named.clone(), "team") && !concerns(named, "other"));

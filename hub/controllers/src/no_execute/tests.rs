@@ -4,12 +4,12 @@ use karmada_api::policy::PurgeMode;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rig::{self, CLUSTER_API, Rig, bears_trouble, key};
+use crate::testing::{self, CLUSTER_API, Rig, bears_trouble, key};
 
 const RULES: Rules = Rules { purge_mode: PurgeMode::Gracefully, preserves_state: false };
 
 fn tainted(name: &str, taints: Value) -> [Value; 2] {
-    let [mut cluster, namespace] = rig::cluster(name, &json!({}));
+    let [mut cluster, namespace] = testing::cluster(name, &json!({}));
     cluster["spec"]["taints"] = taints;
     [cluster, namespace]
 }
@@ -20,7 +20,7 @@ fn outage() -> Value {
 
 /// A binding that was placed in `m1` and `m2` by a placement with these tolerations.
 fn placed(name: &str, tolerations: &Value) -> Value {
-    let mut binding = rig::binding(name, &json!({}), &["m1", "m2"]);
+    let mut binding = testing::binding(name, &json!({}), &["m1", "m2"]);
     let applied = json!({"clusterTolerations": tolerations}).to_string();
     binding["metadata"]["annotations"] = json!({"policy.karmada.io/applied-placement": applied});
     binding

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::rig::{self, BINDING_API, Rig, bears_trouble, key};
+use crate::testing::{self, BINDING_API, Rig, bears_trouble, key};
 
 const MARK: &str = "propagationpolicy.karmada.io/permanent-id";
 
@@ -18,9 +18,9 @@ async fn a_policy_that_goes_lets_go_of_everything_first_whatever_happens_between
         "metadata": {"name": "p", "namespace": "default", "generation": 2, "labels": {MARK: "p"},
             "deletionTimestamp": "2026-05-01T11:00:00Z", "finalizers": [finalizers::PROPAGATION_POLICY]},
         "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "placement": {}}});
-    let mut template = rig::config_map("web");
+    let mut template = testing::config_map("web");
     template["metadata"]["labels"] = json!({MARK: "p"});
-    let binding = rig::binding("web", &json!({}), &["m1"]);
+    let binding = testing::binding("web", &json!({}), &["m1"]);
     let (api, writes) = bears_trouble(&[policy, template, binding], look).await;
     assert_eq!(writes, 3, "the binding, the template, the policy");
     assert_eq!(api.value(POLICY_API, "PropagationPolicy", "default", "p"), None);

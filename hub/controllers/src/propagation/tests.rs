@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::running::Running;
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+use crate::testing::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
 
 /// Calls of the port by verb and kind, and keys by loop.
 type Costs = BTreeMap<String, u64>;
@@ -51,13 +51,13 @@ impl Fleet {
             _ => "none",
         };
         let mut objects: Vec<Value> =
-            (0..clusters).flat_map(|n| rig::cluster(&site(n), &json!({"group": group(n)}))).collect();
+            (0..clusters).flat_map(|n| testing::cluster(&site(n), &json!({"group": group(n)}))).collect();
         for name in ["default", "shop", "bank", "post"] {
             objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
         }
         for number in 0..10 {
             let name = format!("web-{number}");
-            objects.push(rig::config_map(&name));
+            objects.push(testing::config_map(&name));
             objects.push(policy(&name, if number < 5 { "a" } else { "b" }));
         }
         Fleet::over(Rig::new(objects).await).await
@@ -151,7 +151,7 @@ async fn events(fleet: &Fleet) -> BTreeMap<&'static str, Costs> {
     };
     all.insert("an override", fleet.cost(overriding).await);
     let join = async |rig: &Rig| {
-        let [cluster, _] = rig::cluster("site-z", &json!({"group": "b"}));
+        let [cluster, _] = testing::cluster("site-z", &json!({"group": "b"}));
         rig.api.seed(cluster);
     };
     all.insert("a join", fleet.cost(join).await);
@@ -221,7 +221,7 @@ async fn a_templates_status_runs_neither_detector_nor_rendering() {
     let mut objects = vec![deployment, policy("web", "a")];
     objects[1]["spec"]["resourceSelectors"][0] =
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
-    objects.extend(rig::cluster("m1", &json!({"group": "a"})));
+    objects.extend(testing::cluster("m1", &json!({"group": "a"})));
     let fleet = Fleet::over(Rig::new(objects).await).await;
     let api = fleet.rig.api.clone();
     let resource = api.resource_of("apps/v1", "Deployment").unwrap();
@@ -243,7 +243,7 @@ async fn a_templates_status_runs_neither_detector_nor_rendering() {
 #[tokio::test(start_paused = true)]
 async fn what_has_no_place_hears_of_every_cluster_that_may_be_one() {
     let fleet = Fleet::new(3).await;
-    fleet.rig.api.seed_all([rig::config_map("lost"), policy("lost", "nowhere")]);
+    fleet.rig.api.seed_all([testing::config_map("lost"), policy("lost", "nowhere")]);
     fleet.rest().await;
     let scheduled = || {
         let binding =
@@ -251,12 +251,12 @@ async fn what_has_no_place_hears_of_every_cluster_that_may_be_one() {
         (binding["spec"]["clusters"].clone(), binding["status"]["conditions"][0]["message"].clone())
     };
     let (_, before) = scheduled();
-    let [elsewhere, _] = rig::cluster("m8", &json!({"group": "another"}));
+    let [elsewhere, _] = testing::cluster("m8", &json!({"group": "another"}));
     fleet.rig.api.seed(elsewhere);
     fleet.rest().await;
     let (_, after) = scheduled();
     assert_ne!(before, after, "its condition counts the clusters that do not fit");
-    let [fits, _] = rig::cluster("m9", &json!({"group": "nowhere"}));
+    let [fits, _] = testing::cluster("m9", &json!({"group": "nowhere"}));
     fleet.rig.api.seed(fits);
     fleet.rest().await;
     assert_eq!(scheduled().0, json!([{"name": "m9"}]));

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rig::{self, CLUSTER_API, Rig, bears_trouble, key};
+use crate::testing::{self, CLUSTER_API, Rig, bears_trouble, key};
 
 #[tokio::test(start_paused = true)]
 async fn statement_80_a_cluster_says_which_remedies_are_to_be_taken_whatever_happens_between() {
     let look = async |rig: &Rig| Remedies::new(rig.shared.clone()).reconcile(&key("", "m1")).await;
-    let [mut cluster, namespace] = rig::cluster("m1", &json!({}));
+    let [mut cluster, namespace] = testing::cluster("m1", &json!({}));
     cluster["status"]["conditions"]
         .as_array_mut()
         .unwrap()

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::port::ApiError;
-use crate::rig::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
+use crate::testing::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
 
 pub(crate) const EXPORT: (&str, &str) = (API, KIND);
 const BINDING: (&str, &str) = (BINDING_API, "ResourceBinding");
@@ -27,7 +27,7 @@ pub(crate) fn objects(more: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
     ["a", "b"]
         .into_iter()
-        .flat_map(|name| rig::cluster(name, &json!({})))
+        .flat_map(|name| testing::cluster(name, &json!({})))
         .chain([namespace])
         .chain(more)
         .collect()
@@ -107,7 +107,7 @@ async fn its_binding_and_its_works_wake_an_export_and_others_do_not() {
     let resource = rig.api.resource_of(BINDING.0, BINDING.1).unwrap();
     let binding = rig.api.get(&resource, "shop", "web-serviceexport").await.unwrap();
     assert_eq!(of_binding(&binding), Some(key("shop", "web")));
-    rig.api.seed(rig::binding("web", &json!({}), &["a"]));
+    rig.api.seed(testing::binding("web", &json!({}), &["a"]));
     let other = rig.api.get(&resource, "default", "web-configmap").await.unwrap();
     assert_eq!(of_binding(&other), None);
 }

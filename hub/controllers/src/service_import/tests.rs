@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::rig::{Rig, bears_trouble, key};
+use crate::testing::{Rig, bears_trouble, key};
 
 const IMPORT: (&str, &str) = (API, KIND);
 const SERVICE: (&str, &str) = ("v1", "Service");

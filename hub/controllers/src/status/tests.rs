@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::rig::{self, Rig, bears_trouble, key};
+use crate::testing::{self, Rig, bears_trouble, key};
 
 fn objects() -> Vec<Value> {
     let report = |replicas: u64| json!({"replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas});
@@ -15,7 +15,7 @@ fn objects() -> Vec<Value> {
             "status": {"conditions": [{"type": "Applied", "status": "True", "reason": "r", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
                 "manifestStatuses": [{"identifier": {}, "status": report(replicas), "health": "Healthy"}]}})
     };
-    let mut binding = rig::binding("web", &json!({}), &["m1", "m2"]);
+    let mut binding = testing::binding("web", &json!({}), &["m1", "m2"]);
     binding["spec"]["resource"] =
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"});
     let template = json!({"apiVersion": "apps/v1", "kind": "Deployment",

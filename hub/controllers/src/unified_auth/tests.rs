@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::port::ApiError;
-use crate::rig::{self, CLUSTER_API, Rig, WORK_API, bears_trouble};
+use crate::testing::{self, CLUSTER_API, Rig, WORK_API, bears_trouble};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const ROLE: (&str, &str) = (RBAC, "ClusterRole");
@@ -22,7 +22,7 @@ fn binding(role: &str, user: &str) -> Value {
 }
 
 fn objects(more: impl IntoIterator<Item = Value>) -> Vec<Value> {
-    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
     clusters.chain(more).collect()
 }
 

@@ -6,7 +6,7 @@ use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rig::{self, BINDING_API, Rig, bears_trouble, key};
+use crate::testing::{self, BINDING_API, Rig, bears_trouble, key};
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     Rebalancers::new(rig.shared.clone()).reconcile(&key("", "all")).await
@@ -25,7 +25,11 @@ fn rebalancer(ttl: Value) -> Value {
 }
 
 fn objects(ttl: Value) -> [Value; 3] {
-    [rig::binding("web", &json!({}), &["m1"]), rig::binding("db", &json!({}), &["m1"]), rebalancer(ttl)]
+    [
+        testing::binding("web", &json!({}), &["m1"]),
+        testing::binding("db", &json!({}), &["m1"]),
+        rebalancer(ttl),
+    ]
 }
 
 #[tokio::test(start_paused = true)]

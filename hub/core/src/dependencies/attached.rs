@@ -161,7 +161,7 @@ pub fn attach(
     };
     let Some(existing) = existing else {
         let mut binding = built(referrer, object);
-        let dispute = settle(&mut binding, &wishes);
+        let dispute = drop_gone_referrers(&mut binding, &wishes);
         return Ok(Attach { change: Change::Create(Box::new(binding)), dispute });
     };
     if existing.metadata.deletion_timestamp.is_some() {
@@ -181,7 +181,7 @@ pub fn attach(
         held.push(finalizers::BINDING.to_owned());
     }
     enter(&mut wanted, referrer);
-    let dispute = settle(&mut wanted, &wishes);
+    let dispute = drop_gone_referrers(&mut wanted, &wishes);
     let noted = let_go(&wanted);
     note_let_go(&mut wanted, noted);
     let change = if wanted == *existing { Change::Nothing } else { Change::Update(Box::new(wanted)) };
@@ -203,7 +203,7 @@ pub fn detach(
     if wanted == *existing {
         return None;
     }
-    settle(&mut wanted, wishes);
+    drop_gone_referrers(&mut wanted, wishes);
     let mut noted = let_go(existing);
     if left == Left::Deleted {
         noted.extend(target_clusters(existing).into_iter().map(str::to_owned));
@@ -243,7 +243,7 @@ fn unlabel(binding: &mut ResourceBinding, namespace: &str, name: &str) {
 
 /// Takes out who is no referrer any more, and writes what the others agree on. A policy's own binding is as that policy says. Returns what they
 /// disagree about.
-fn settle(binding: &mut ResourceBinding, wishes: Wishes<'_>) -> Option<String> {
+fn drop_gone_referrers(binding: &mut ResourceBinding, wishes: Wishes<'_>) -> Option<String> {
     let (mut kept, mut gone) = (Vec::new(), Vec::new());
     for entry in std::mem::take(&mut binding.spec.required_by) {
         match wishes(&entry.namespace, &entry.name) {

@@ -34,26 +34,26 @@ pub fn decide(template: &Value, policy: &PropagationPolicy, binding: Option<&Res
     if acts { Activation::Now } else { Activation::WithTheNextChange }
 }
 
-/// The mark that the template's binding is to bear; `None` where its policy is not lazy.
-pub(super) fn mark(template: &Value, policy: &PropagationPolicy) -> Option<String> {
+/// The digest of the template that its binding is to bear; `None` where its policy is not lazy.
+pub(super) fn template_digest(template: &Value, policy: &PropagationPolicy) -> Option<String> {
     is_lazy(policy).then(|| written(template))
 }
 
-/// Puts the mark on a template that waits and has no binding to bear it, and takes it off one whose policy is not lazy. Whether it changed. A
-/// template that waits no more keeps its mark: where the binding cannot be written now, the person's change is still seen the next time.
-pub fn mark_waiting(
+/// Notes its digest on a template that waits and has no binding to bear it, and takes it off one whose policy is not lazy. Whether it changed. A
+/// template that waits no more keeps it: where the binding cannot be written now, the person's change is still seen the next time.
+pub fn note_template_digest(
     template: &mut Value,
     policy: &PropagationPolicy,
     binding: Option<&ResourceBinding>,
 ) -> bool {
-    let Some(mark) = mark(template, policy) else {
+    let Some(digest) = template_digest(template, policy) else {
         return object::remove_annotation(template, annotations::LAZILY_SEEN);
     };
     let waits = binding.is_none() && decide(template, policy, binding) == Activation::WithTheNextChange;
-    if !waits || object::annotation(template, annotations::LAZILY_SEEN) == Some(&mark) {
+    if !waits || object::annotation(template, annotations::LAZILY_SEEN) == Some(&digest) {
         return false;
     }
-    object::set_annotation(template, annotations::LAZILY_SEEN, &mark);
+    object::set_annotation(template, annotations::LAZILY_SEEN, &digest);
     true
 }
 
@@ -130,11 +130,11 @@ mod tests {
             "data": {"a": "b"}})
     }
 
-    fn binding(mark: Option<String>) -> ResourceBinding {
-        let marks: Vec<_> =
-            mark.into_iter().map(|mark| (annotations::LAZILY_SEEN.to_owned(), mark)).collect();
+    fn binding(digest: Option<String>) -> ResourceBinding {
+        let noted: Vec<_> =
+            digest.into_iter().map(|digest| (annotations::LAZILY_SEEN.to_owned(), digest)).collect();
         let mut binding = ResourceBinding::default();
-        binding.metadata.annotations = Some(marks.into_iter().collect());
+        binding.metadata.annotations = Some(noted.into_iter().collect());
         binding
     }
 
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn statement_17_a_persons_change_of_the_template_and_nothing_else_activates() {
         let lazy = policy(&json!("Lazy"), "2026-01-01T00:00:11Z");
-        let bound = binding(mark(&template(), &lazy));
+        let bound = binding(template_digest(&template(), &lazy));
         let after = |edit: fn(&mut Value)| {
             let mut template = template();
             edit(&mut template);
@@ -186,18 +186,18 @@ mod tests {
     fn a_template_bears_the_mark_from_when_it_waits_until_its_policy_is_not_lazy() {
         let lazy = policy(&json!("Lazy"), "2026-01-01T00:00:11Z");
         let mut waiting = template();
-        assert!(!mark_waiting(&mut waiting, &lazy, Some(&binding(None))), "its binding bears it");
-        assert!(mark_waiting(&mut waiting, &lazy, None));
-        assert!(!mark_waiting(&mut waiting, &lazy, None), "no write when nothing changed");
+        assert!(!note_template_digest(&mut waiting, &lazy, Some(&binding(None))), "its binding bears it");
+        assert!(note_template_digest(&mut waiting, &lazy, None));
+        assert!(!note_template_digest(&mut waiting, &lazy, None), "no write when nothing changed");
         assert_eq!(decide(&waiting, &lazy, None), Activation::WithTheNextChange);
         waiting["data"]["a"] = json!("c");
         assert!(
-            !mark_waiting(&mut waiting, &lazy, None),
+            !note_template_digest(&mut waiting, &lazy, None),
             "the change is still seen where the binding cannot be written"
         );
         assert_eq!(decide(&waiting, &lazy, None), Activation::Now);
         waiting["data"]["a"] = json!("b");
-        assert!(mark_waiting(&mut waiting, &policy(&Value::Null, "2026-01-01T00:00:11Z"), None));
+        assert!(note_template_digest(&mut waiting, &policy(&Value::Null, "2026-01-01T00:00:11Z"), None));
         assert_eq!(waiting, template());
     }
 }

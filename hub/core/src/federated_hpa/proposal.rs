@@ -31,7 +31,7 @@ pub struct Proposal {
     pub failure: Option<String>,
 }
 
-/// One metric.
+/// What one metric asks for.
 struct Measured {
     replicas: i32,
     name: String,
@@ -42,7 +42,7 @@ struct Measured {
 struct Unmeasured {
     reason: &'static str,
     why: String,
-    /// What it was in the course of, where the words do not say so.
+    /// What was being done when it failed, where `why` does not say so.
     of: String,
 }
 

@@ -170,7 +170,7 @@ mod tests {
 
     fn question(operation: Operation) -> Question {
         Question {
-            mark: [0; 32],
+            webhook_digest: [0; 32],
             whom: "c/h".into(),
             operation,
             api_version: "x.io/v1".into(),

@@ -37,8 +37,8 @@ pub struct Webhook {
     /// How long it may take.
     pub within: Duration,
     rules: Vec<Rule>,
-    /// Of everything that stands in it: what it answered while another stood there is no answer of this one.
-    pub mark: Digest,
+    /// Of all that its configuration says of it: an answer that was given under another digest counts no more.
+    pub webhook_digest: Digest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Webhook {
             client: webhook["clientConfig"].clone(),
             within: Duration::from_secs(seconds.clamp(1, 30)),
             rules: webhook["rules"].as_array().into_iter().flatten().map(Rule::read).collect(),
-            mark: Sha256::digest(webhook.to_string()).into(),
+            webhook_digest: Sha256::digest(webhook.to_string()).into(),
         }
     }
 
@@ -200,6 +200,6 @@ mod tests {
         let within: Vec<u64> = read.webhooks.iter().map(|webhook| webhook.within.as_secs()).collect();
         assert_eq!(within, [10, 3, 10]);
         assert!(!read.webhooks.iter().any(|webhook| webhook.concerns("v1", "ConfigMap")));
-        assert_ne!(read.webhooks[0].mark, read.webhooks[1].mark);
+        assert_ne!(read.webhooks[0].webhook_digest, read.webhooks[1].webhook_digest);
     }
 }

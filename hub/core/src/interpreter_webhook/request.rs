@@ -67,7 +67,7 @@ impl Asked<'_> {
     /// Of everything that decides about the answer.
     pub(super) fn digest(&self, webhook: &Webhook) -> Digest {
         let mut digest = Digesting(Sha256::new());
-        digest.0.update(webhook.mark);
+        digest.0.update(webhook.webhook_digest);
         digest.0.update(webhook.whom.as_bytes());
         digest.0.update(format!("\0{}\0{:?}\0", self.operation.name(), self.replicas));
         if let Value::Object(fields) = self.object {
@@ -123,7 +123,7 @@ impl Asked<'_> {
         };
         Question {
             whom: webhook.whom.clone(),
-            mark: webhook.mark,
+            webhook_digest: webhook.webhook_digest,
             operation: self.operation,
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),

@@ -14,7 +14,7 @@ use karmada_api::work::{Work, WorkSpec, WorkloadTemplate};
 use karmada_api::{names, object};
 use serde_json::{Value, json};
 
-use super::{Sides, Unfit, fits, is_exposed, marks, told};
+use super::{Sides, Unfit, is_exposed, takes_part, told, work_labels};
 
 /// A Work that carries an EndpointSlice to a consumer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ pub fn plan<C: AsRef<Cluster>>(
     }
     let sides = Sides::of(service, clusters);
     let state: BTreeMap<&str, Result<(), Unfit>> =
-        clusters.iter().map(AsRef::as_ref).map(|cluster| (cluster.name(), fits(cluster))).collect();
+        clusters.iter().map(AsRef::as_ref).map(|cluster| (cluster.name(), takes_part(cluster))).collect();
     let stays = |name: &str| state.get(name).is_some_and(|fit| *fit != Err(Unfit::Leaving));
     let mut plan = Plan::default();
     let mut wanted = BTreeSet::new();
@@ -121,7 +121,7 @@ fn work(
         metadata: ObjectMeta {
             name: Some(work_name.to_owned()),
             namespace: Some(namespace),
-            labels: Some(marks(service)),
+            labels: Some(work_labels(service)),
             annotations: Some(from.into()),
             finalizers: Some(vec![finalizers::EXECUTION.to_owned()]),
             ..ObjectMeta::default()

@@ -242,7 +242,7 @@ fn follow(
         injects_state: false,
         residency: &files.residency.covering_object(template),
     };
-    let works = super::bounded(binding::works(&rendered));
+    let works = super::bounded(binding::render_works(&rendered));
     review.left_out += binding.spec.required_by[0].clusters.len() - works.len();
     review.works.extend(works);
     review.works.sort_by(|one, other| one.cluster.cmp(&other.cluster));

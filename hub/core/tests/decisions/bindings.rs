@@ -42,7 +42,7 @@ fn wanted(
         injects_state: false,
         residency: &Default::default(),
     };
-    works::works(&input).collect()
+    works::render_works(&input).collect()
 }
 
 fn work(wanted: &works::ClusterWork) -> Value {
@@ -210,7 +210,7 @@ fn a_cluster_on_its_way_out_gets_no_work() {
         injects_state: false,
         residency: &Default::default(),
     };
-    let wanted: Vec<works::ClusterWork> = works::works(&input).collect();
+    let wanted: Vec<works::ClusterWork> = works::render_works(&input).collect();
     assert_eq!(wanted[0].work, Err(WorkError::Leaving("m1".to_owned())));
     assert!(wanted[1].work.is_ok());
 }

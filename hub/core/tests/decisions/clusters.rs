@@ -135,7 +135,8 @@ fn the_work_of_a_namespace() {
         serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {"overrideRules": [
         {"overriders": {"labelsOverrider": [{"operator": "add", "value": {"site": "eu"}}]}}]}}))
         .unwrap();
-    let work = namespace::work(&space("team-a", json!({"a": "b"})), &member("m1"), &[policy]).unwrap();
+    let work =
+        namespace::namespace_work(&space("team-a", json!({"a": "b"})), &member("m1"), &[policy]).unwrap();
     let work = serde_json::to_value(work).unwrap();
     assert_eq!(
         (&work["metadata"]["name"], &work["metadata"]["namespace"]),
@@ -145,7 +146,7 @@ fn the_work_of_a_namespace() {
     let resolution = |policy: &str| {
         let policy: OverridePolicy = serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": {"overrideRules": [
             {"overriders": {"annotationsOverrider": [{"operator": "add", "value": {"work.karmada.io/conflict-resolution": policy}}]}}]}})).unwrap();
-        let work = namespace::work(&space("team-a", json!({})), &member("m1"), &[policy]).unwrap();
+        let work = namespace::namespace_work(&space("team-a", json!({})), &member("m1"), &[policy]).unwrap();
         work.spec.workload.manifests[0]["metadata"]["annotations"]["work.karmada.io/conflict-resolution"]
             .clone()
     };

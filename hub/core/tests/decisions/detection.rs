@@ -228,7 +228,7 @@ fn claims_replace_each_other_and_go() {
 }
 
 fn made(template: &Value, policy: &PropagationPolicy) -> ResourceBinding {
-    match detector::binding(template, policy, None, NATIVE, None).unwrap() {
+    match detector::plan_binding(template, policy, None, NATIVE, None).unwrap() {
         BindingChange::Create(binding) => *binding,
         other => panic!("{other:?}"),
     }
@@ -311,17 +311,17 @@ fn a_binding_keeps_what_others_decided() {
     .unwrap();
     let mut template = deployment();
     assert_eq!(
-        detector::binding(&template, &policy, Some(&existing), NATIVE, None).unwrap(),
+        detector::plan_binding(&template, &policy, Some(&existing), NATIVE, None).unwrap(),
         BindingChange::Nothing
     );
     template["metadata"]["resourceVersion"] = json!("8");
     assert_eq!(
-        detector::binding(&template, &policy, Some(&existing), NATIVE, None).unwrap(),
+        detector::plan_binding(&template, &policy, Some(&existing), NATIVE, None).unwrap(),
         BindingChange::Nothing
     );
     template["spec"]["replicas"] = json!(9);
     let BindingChange::Update(updated) =
-        detector::binding(&template, &policy, Some(&existing), NATIVE, Some(5)).unwrap()
+        detector::plan_binding(&template, &policy, Some(&existing), NATIVE, Some(5)).unwrap()
     else {
         panic!("nothing changed")
     };
@@ -336,7 +336,7 @@ fn a_binding_keeps_what_others_decided() {
 
     let wide = super::policy("w", "", json!({"resourceSelectors": all_deployments()}));
     let BindingChange::Update(taken) =
-        detector::binding(&deployment(), &wide, Some(&existing), NATIVE, None).unwrap()
+        detector::plan_binding(&deployment(), &wide, Some(&existing), NATIVE, None).unwrap()
     else {
         panic!("nothing changed")
     };
@@ -353,12 +353,12 @@ fn a_binding_of_an_older_template_waits() {
     let existing = made(&deployment(), &policy);
     let mut anew = deployment();
     anew["metadata"]["uid"] = json!("t-2");
-    let error = detector::binding(&anew, &policy, Some(&existing), NATIVE, None).unwrap_err();
+    let error = detector::plan_binding(&anew, &policy, Some(&existing), NATIVE, None).unwrap_err();
     assert!(matches!(error, BindingError::OtherOwner { .. }));
     let mut broken = deployment();
     broken["spec"]["replicas"] = json!("many");
     assert!(matches!(
-        detector::binding(&broken, &policy, None, NATIVE, None),
+        detector::plan_binding(&broken, &policy, None, NATIVE, None),
         Err(BindingError::Interpret(_))
     ));
 }
@@ -372,7 +372,7 @@ fn a_binding_that_nobody_owns_any_more_is_replaced_where_its_template_is_another
     let mut anew = deployment();
     anew["metadata"]["uid"] = json!("t-2");
     let change = |existing: &ResourceBinding, template: &Value| {
-        detector::binding(template, &policy, Some(existing), NATIVE, None).unwrap()
+        detector::plan_binding(template, &policy, Some(existing), NATIVE, None).unwrap()
     };
     assert_eq!(change(&orphaned, &anew), BindingChange::Replace);
     // Of this very template it is taken up again, and so is one by hand that names no uid.
@@ -440,7 +440,7 @@ fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
     let chain = Chain::default();
     let told = |parts| {
         let reading = Reading { interpreter: &chain, parts, quotas_count: false };
-        match detector::binding(&template, &policy, None, reading, None).unwrap() {
+        match detector::plan_binding(&template, &policy, None, reading, None).unwrap() {
             BindingChange::Create(binding) => binding.spec,
             other => panic!("{other:?}"),
         }
@@ -457,7 +457,8 @@ fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
     let every = json!([{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}]);
     let of_jobs = self::policy("p", "default", json!({"resourceSelectors": every, "placement": {}}));
     let reading = Reading { interpreter: &chain, parts: Parts::Apart, quotas_count: false };
-    let BindingChange::Create(one) = detector::binding(&template, &of_jobs, None, reading, None).unwrap()
+    let BindingChange::Create(one) =
+        detector::plan_binding(&template, &of_jobs, None, reading, None).unwrap()
     else {
         panic!("none is made");
     };
@@ -467,7 +468,7 @@ fn a_workload_of_parts_is_told_by_its_parts_where_these_are_placed() {
     // What has no parts is a workload of replicas either way.
     let reading = Reading { interpreter: &chain, parts: Parts::Apart, quotas_count: false };
     let all = self::policy("p", "default", json!({"resourceSelectors": all_deployments(), "placement": {}}));
-    match detector::binding(&deployment(), &all, None, reading, None).unwrap() {
+    match detector::plan_binding(&deployment(), &all, None, reading, None).unwrap() {
         BindingChange::Create(binding) => {
             assert!(binding.spec.replicas > 0 && binding.spec.components.is_empty());
         }
@@ -485,7 +486,7 @@ fn the_priority_class_is_told_where_quotas_count() {
     for (quotas_count, told) in [(true, "gold"), (false, "")] {
         let reading = Reading { quotas_count, ..NATIVE };
         let BindingChange::Create(binding) =
-            detector::binding(&template, &policy, None, reading, None).unwrap()
+            detector::plan_binding(&template, &policy, None, reading, None).unwrap()
         else {
             panic!("none is made");
         };
@@ -515,7 +516,7 @@ fn the_priority_classes_of_parts_are_told_where_quotas_count() {
         for quotas_count in [true, false] {
             let reading = Reading { interpreter: &Chain::default(), parts: Parts::Apart, quotas_count };
             let BindingChange::Create(binding) =
-                detector::binding(&template, &policy, None, reading, None).unwrap()
+                detector::plan_binding(&template, &policy, None, reading, None).unwrap()
             else {
                 panic!("none is made");
             };

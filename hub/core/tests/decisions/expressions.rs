@@ -121,7 +121,7 @@ fn another_expression_has_it_scheduled_anew_and_the_same_one_does_not() {
 }
 
 fn made(policy: &PropagationPolicy, existing: Option<&ResourceBinding>) -> Option<ResourceBinding> {
-    match detector::binding(&deployment(), policy, existing, NATIVE, None).unwrap() {
+    match detector::plan_binding(&deployment(), policy, existing, NATIVE, None).unwrap() {
         BindingChange::Create(binding) | BindingChange::Update(binding) => Some(*binding),
         BindingChange::Nothing | BindingChange::Replace => None,
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_core::deployment_replicas_syncer::{Replicas, concerns, replicas};
-use karmada_core::hpa_scale_target::{marked, scaled};
+use karmada_core::hpa_scale_target::{scaled, with_retain_replicas};
 use serde_json::{Value, json};
 
 use crate::recorded::{self, Differences, Verdict, compare};
@@ -71,7 +71,7 @@ fn marked_after(case: &Value) -> BTreeSet<String> {
     let mark = |target: Value, hpa: Option<&Value>| {
         let scales =
             hpa.and_then(scaled).is_some_and(|scaled| target["metadata"]["name"] == scaled.name.as_str());
-        marked(&target, scales.then_some("h")).unwrap_or(target)
+        with_retain_replicas(&target, scales.then_some("h")).unwrap_or(target)
     };
     let targets = ["n0", "n1"].map(|name| json!({"metadata": {"name": name}}));
     let seen = targets.map(|target| mark(mark(target, before.as_ref()), after.as_ref()));

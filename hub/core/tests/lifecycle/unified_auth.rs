@@ -47,7 +47,8 @@ fn recorded_proxy_authorization() {
             (list(&case["clusterRoles"]), list(&case["clusterRoleBindings"]));
         let cluster = cluster(case);
         let subjects = unified_auth::subjects(cluster.name(), &roles, &bindings);
-        let works: Vec<Value> = unified_auth::works(&cluster, &subjects).iter().map(written).collect();
+        let works: Vec<Value> =
+            unified_auth::impersonation_works(&cluster, &subjects).iter().map(written).collect();
         compare(&json!(wanted(case)), &json!(works))
     });
 }
@@ -73,5 +74,5 @@ fn a_cluster_that_leaves_and_a_rule_without_verbs_give_nothing() {
     let mut leaving = cluster(&json!({"cluster": {"name": "m"}}));
     leaving.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     let subjects = unified_auth::Subjects { users: ["jane".to_owned()].into(), ..Default::default() };
-    assert!(unified_auth::works(&leaving, &subjects).is_empty());
+    assert!(unified_auth::impersonation_works(&leaving, &subjects).is_empty());
 }

@@ -2,16 +2,14 @@
 //! Out: with --keep-workloads the site lets go of them as of everything else, their objects stay; what is left with the hub's marks, in
 //! words.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use karmada_api::strings::annotations::ORPHANS;
+use karmada_core::orphans::{Fate, Orphans};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::POLL;
 use crate::connection::Connection;
-use crate::orphans::orphans;
 use crate::output::{self, Progress};
 use crate::site;
 
@@ -28,8 +26,8 @@ pub async fn leave(
 ) -> Result<()> {
     let path = site::path(cluster);
     while let Some(found) = hub.find(&path).await? {
-        let all = orphans(&found);
-        if all.is_empty() {
+        let all = Orphans::of(&found);
+        if all.count() == 0 {
             return Ok(());
         }
         if !keeps || site::is_silent(&found) || Instant::now() >= deadline {
@@ -38,7 +36,7 @@ pub async fn leave(
         let released = released(&all);
         if released != all {
             let version = &found["metadata"]["resourceVersion"];
-            let word = json!(released).to_string();
+            let word = released.text();
             let patch = json!({"metadata": {"resourceVersion": version, "annotations": {ORPHANS: word}}});
             match hub.merge(&path, &patch).await {
                 // Somebody else changed it: read anew.
@@ -46,7 +44,7 @@ pub async fn leave(
                 _ => {}
             }
         }
-        progress.step(&format!("waiting for the site to let go of {} orphans", all.len()));
+        progress.step(&format!("waiting for the site to let go of {} orphans", all.count()));
         tokio::time::sleep(POLL).await;
     }
     Ok(())
@@ -54,8 +52,8 @@ pub async fn leave(
 
 /// Says what would become of them.
 pub fn say(found: &Value, cluster: &str, keeps: bool) -> Result<()> {
-    let all = orphans(found);
-    match all.len() {
+    let all = Orphans::of(found);
+    match all.count() {
         0 => Ok(()),
         count if keeps => {
             output::line(&format!("hub: {count} orphans would be let go of, their objects stay"))
@@ -65,36 +63,43 @@ pub fn say(found: &Value, cluster: &str, keeps: bool) -> Result<()> {
 }
 
 /// All that nobody decided on are let go of.
-fn released(all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let word = |word: &String| if word == "undecided" { "release".to_owned() } else { word.clone() };
-    all.iter().map(|(name, decided)| (name.clone(), word(decided))).collect()
+fn released(all: &Orphans) -> Orphans {
+    let mut released = all.clone();
+    for (name, _) in all.fates().iter().filter(|(_, fate)| **fate == Fate::Undecided) {
+        released.decide(name, Fate::Release);
+    }
+    released
 }
 
-fn left(cluster: &str, all: &BTreeMap<String, String>) -> String {
-    let named: Vec<&str> = all.keys().take(NAMED).map(String::as_str).collect();
-    let more = if all.len() > NAMED { ", …" } else { "" };
+fn left(cluster: &str, all: &Orphans) -> String {
+    let named: Vec<&str> = all.fates().keys().take(NAMED).map(String::as_str).collect();
+    let more = if all.count() > NAMED { ", …" } else { "" };
     format!(
         "{} orphans of {cluster} stay in the member with the hub's marks, as the hub knows nothing of them: {}{more} (before it leaves: \
          karmadactl orphans {cluster} --all, with --release or --delete)",
-        all.len(),
+        all.count(),
         named.join(", ")
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn what_nobody_decided_on_is_let_go_of_and_what_is_left_is_named() {
-        let all = |words: &[(&str, &str)]| -> BTreeMap<String, String> {
-            words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect()
+        let all = |words: &[(&str, &str)]| {
+            let words: BTreeMap<_, _> = words.iter().copied().collect();
+            Orphans::of(&json!({"metadata": {"annotations": {ORPHANS: json!(words).to_string()}}}))
         };
         let decided = all(&[("a", "undecided"), ("b", "delete"), ("c", "release")]);
         assert_eq!(released(&decided), all(&[("a", "release"), ("b", "delete"), ("c", "release")]));
         let text = left("shop", &decided);
         assert!(text.contains("3 orphans of shop") && text.contains("a, b, c (before"), "{text}");
-        let many: BTreeMap<_, _> = (0..9).map(|at| (format!("w{at}"), "undecided".to_owned())).collect();
+        let names: Vec<String> = (0..9).map(|at| format!("w{at}")).collect();
+        let many = all(&names.iter().map(|name| (name.as_str(), "undecided")).collect::<Vec<_>>());
         assert!(left("shop", &many).contains("w4, … (before"));
     }
 }

@@ -55,7 +55,7 @@ impl Agent {
             connector: Arc::new(Tcp),
             identity_store: IdentityStore::Directory(state.path().to_owned()),
             link,
-            sources: karmada_agent::Sources::system(),
+            sources: karmada_agent::ClockAndRandom::system(),
         };
         let stop = CancellationToken::new();
         tokio::spawn(Box::pin(karmada_agent::run(config, parts, stop.clone())));

@@ -3,6 +3,7 @@
 //! In: paths and values. Out: [`FieldError`]s; texts in the form in which Go prints the internal types; fields of JSON, empty where they
 //! are missing. Pure.
 
+pub(super) use karmada_schema::fields::{list as items, text};
 use karmada_schema::{ErrorType, FieldError, Shown, go_json};
 use serde_json::{Map, Value, json};
 
@@ -37,14 +38,6 @@ pub(super) fn not_supported(field: &str, value: &str, supported: &[&str]) -> Fie
     let list: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();
     let detail = format!("supported values: {}", list.join(", "));
     error(ErrorType::NotSupported, field, Some(Shown::Json(value.into())), detail)
-}
-
-pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
-}
-
-pub(super) fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value[field].as_array().map_or(&[], Vec::as_slice)
 }
 
 pub(super) fn fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -1,10 +1,10 @@
 //! The descheduler, over the port in memory and agents that answer as they are told.
 
 use karmada_api::binding::ObjectReference;
-use karmada_controllers::estimator::{Answers, RoomQuestion};
+use karmada_controllers::agent_ports::estimator::{Answers, RoomQuestion};
 use karmada_controllers::port::ApiError;
 use karmada_controllers::port::fake::FakeApi;
-use karmada_controllers::rig::{Rig, key};
+use karmada_controllers::testing::{Rig, key};
 use karmada_core::feature_gates::FeatureGates;
 use parking_lot::Mutex;
 use serde_json::{Value, json};

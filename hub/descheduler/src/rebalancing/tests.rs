@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use karmada_api::binding::ObjectReference;
-use karmada_controllers::estimator::{Answers, RoomQuestion};
+use karmada_controllers::agent_ports::estimator::{Answers, RoomQuestion};
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
 use karmada_controllers::port::fake::FakeApi;
-use karmada_controllers::rig::{self, key};
 use karmada_controllers::runner::Clock;
 use karmada_controllers::scheduler::Scheduler;
+use karmada_controllers::testing::{self, key};
 use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -95,7 +95,7 @@ impl Hub {
 
 /// A cluster with places for so many Pods, of which so many are taken.
 fn cluster(name: &str, places: i64, taken: i64) -> Vec<Value> {
-    let mut objects = rig::cluster(name, &json!({})).to_vec();
+    let mut objects = testing::cluster(name, &json!({})).to_vec();
     objects[0]["status"]["resourceSummary"] =
         json!({"allocatable": {"pods": places.to_string()}, "allocated": {"pods": taken.to_string()}});
     objects
@@ -422,7 +422,7 @@ async fn a_cluster_is_not_left_while_removals_wait_there() {
     let hub = Hub::start(&api, Instant::now(), 100, None).await;
     let work = Key { namespace: "karmada-es-a".into(), name: "other".into() };
     let works = kinds::works(&*api).unwrap();
-    let note = fetch::object(&*api, &works, &work.namespace, &work.name).await.unwrap().unwrap();
+    let note = fetch::get_object(&*api, &works, &work.namespace, &work.name).await.unwrap().unwrap();
     hub.shared.removal_limit.observe(&Change::Applied(note.clone()));
     hub.look(&["web"]).await;
     hub.round(&["web"]).await;

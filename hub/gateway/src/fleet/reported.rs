@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 /// A report that is being written may be seen before it is known here.
-const SETTLE: Duration = Duration::from_secs(1);
+const DEBOUNCE: Duration = Duration::from_secs(1);
 /// Between two questions to one agent: whoever else writes that status all the time is not fought over it.
 pub const AGAIN: Duration = Duration::from_secs(30);
 
@@ -64,7 +64,7 @@ impl Reported {
             wait.checked_sub(now.duration_since(from).try_into().unwrap_or_default())
                 .filter(|left| !left.is_zero())
         };
-        let wait = left(since, SETTLE).or(self.asked.and_then(|asked| left(asked, AGAIN)));
+        let wait = left(since, DEBOUNCE).or(self.asked.and_then(|asked| left(asked, AGAIN)));
         if let Some(wait) = wait {
             return StatusVerdict::Wait(wait);
         }
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(first.verdict(&json!({}), at(21)), StatusVerdict::Wait(Duration::from_secs(20)));
         let mut second = Reported::new(&told, &right, Some(&first));
         assert_eq!(second.verdict(&right, at(22)), StatusVerdict::Right);
-        assert_eq!(second.verdict(&json!({}), at(23)), StatusVerdict::Wait(SETTLE));
+        assert_eq!(second.verdict(&json!({}), at(23)), StatusVerdict::Wait(DEBOUNCE));
         assert_eq!(second.verdict(&json!({}), at(24)), StatusVerdict::Wait(Duration::from_secs(17)));
         assert_eq!(second.verdict(&json!({}), at(41)), StatusVerdict::Ask);
     }

@@ -9,12 +9,12 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ToldResourceModels {
     digest: u64,
-    /// In the session that stands.
+    /// Whether that was in the session that stands.
     now: bool,
 }
 
 impl ToldResourceModels {
-    /// It was told these.
+    /// The session that stands was told the models of this digest.
     pub(super) fn told(digest: u64) -> ToldResourceModels {
         ToldResourceModels { digest, now: true }
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Fleet, Link, Session};
+use crate::clock_and_random::Moment;
 use crate::ports::Batch;
-use crate::sources::Moment;
 
 /// How a cluster's link stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

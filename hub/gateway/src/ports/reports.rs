@@ -82,7 +82,7 @@ pub trait StatusSink: Send + Sync + 'static {
         uid: &str,
         objects: &[String],
     ) -> Result<(), PortError>;
-    /// Of each Work of `cluster`, how it stands there: see [`karmada_proto::digest::status`]. Must return at once.
+    /// Of each Work of `cluster`, how it stands there: see [`karmada_proto::digest::status_row`]. Must return at once.
     fn statuses(&self, cluster: &str) -> Vec<(Arc<str>, Content)> {
         let _ = cluster;
         Vec::new()
@@ -93,7 +93,7 @@ pub trait StatusSink: Send + Sync + 'static {
         let _ = cluster;
         None
     }
-    /// Whether the Cluster says what its agent told last: see [`karmada_proto::digest::cluster`]. Must return at once.
+    /// Whether the Cluster says what its agent told last: see [`karmada_proto::digest::cluster_digest`]. Must return at once.
     fn says(&self, cluster: &str, told: &Content) -> bool {
         let _ = (cluster, told);
         false

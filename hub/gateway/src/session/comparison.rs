@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use karmada_proto::body;
-use karmada_proto::digest::{self, Buckets, Content, Root, Seed, WorkMarks, bucket};
+use karmada_proto::digest::{self, Buckets, Content, Root, Seed, WorkHeader, bucket};
 use karmada_proto::v1;
 
 use super::bounds::NAME;
@@ -42,8 +42,8 @@ impl Row {
         } else {
             let hash = body::hash(&work_body::manifests(&work.body.json()).ok()?);
             let Work { ref uid, suspended, preserve, generation, ref retry, .. } = *work;
-            let marks = WorkMarks { uid, suspended, preserve, generation, retry };
-            let content = digest::desired(marks, &hash);
+            let header = WorkHeader { uid, suspended, preserve, generation, retry };
+            let content = digest::work_row(header, &hash);
             (hash, content)
         };
         Some(Self { work: work.clone(), hash, content })

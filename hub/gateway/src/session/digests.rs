@@ -13,7 +13,7 @@ use super::{Effect, Session};
 use crate::session_admission::close;
 
 /// What was just written or sent may not be seen by both ends yet: what differs is looked at once more after this.
-const SETTLE: Duration = Duration::from_secs(2);
+const DEBOUNCE: Duration = Duration::from_secs(2);
 /// Pings that tell the same, after which nothing is on its way any more.
 const STILL: u32 = 2;
 /// Between two listings for what differs, or two times that statuses are asked for: first, and at most.
@@ -111,7 +111,7 @@ impl Session {
         let Some(seed) = self.digests.seed else { return };
         self.ack(v1::Ack { epoch: self.epoch, cursor: ping.cursor });
         self.ask_again();
-        if let Some(theirs) = Root::read(&ping.ledger_root).filter(|theirs| self.is_settled(*theirs)) {
+        if let Some(theirs) = Root::read(&ping.ledger_root).filter(|theirs| self.is_in_sync(*theirs)) {
             self.digests.works = Some(theirs);
             match self.digests.ours {
                 Some((changes, ours)) if changes == self.dispatch.changes() => self.works_root(ours, now),
@@ -137,7 +137,7 @@ impl Session {
 
     /// Whether an agent that holds `theirs` has all that it will have: it acknowledged everything, or nothing has moved over some pings, as an
     /// answer of one end was lost.
-    fn is_settled(&mut self, theirs: Root) -> bool {
+    fn is_in_sync(&mut self, theirs: Root) -> bool {
         if !self.dispatch.compares() || !self.dispatch.is_idle() {
             self.digests.still = None;
             return false;
@@ -183,7 +183,7 @@ impl Session {
                 self.relist(now);
             }
             Some((_, then)) if then == changes => {}
-            _ => self.digests.look_again = Some((now + SETTLE, changes)),
+            _ => self.digests.look_again = Some((now + DEBOUNCE, changes)),
         }
     }
 

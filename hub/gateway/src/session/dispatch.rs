@@ -247,7 +247,7 @@ impl Dispatch {
         self.known.entry(status.key.as_str().into()).or_insert_with(|| Known {
             uid: status.uid.as_str().into(),
             hash: hash.clone(),
-            marks: None,
+            header: None,
         });
         hash
     }

@@ -39,7 +39,7 @@ fn notice(event: v1::EventReport) -> WorkNotice {
 impl Session {
     /// Takes one frame of the agent.
     pub fn frame(&mut self, frame: v1::AgentFrame, now: Duration) {
-        self.hear(&frame, now);
+        self.note_frame(&frame, now);
         if self.closing {
             return;
         }
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    fn hear(&mut self, frame: &v1::AgentFrame, now: Duration) {
+    fn note_frame(&mut self, frame: &v1::AgentFrame, now: Duration) {
         if self.line.heard_frame(frame::size(frame), now) {
             self.effects.push_back(Effect::Stands(false));
         }
@@ -126,7 +126,7 @@ impl Session {
     fn overspends(&mut self, body: &agent_frame::Body) -> bool {
         let Some(cost) = self.cost(body) else { return false };
         if self.credit.receive(cost).is_ok() {
-            self.credit.settle(cost);
+            self.credit.return_credit(cost);
             return false;
         }
         let message = "the agent sent more than the hub granted".to_owned();
@@ -149,7 +149,7 @@ impl Session {
     /// Takes a frame about a Work that is not this cluster's: it is paid for and nothing else, unless it says that what is gone from the
     /// hub is gone from the site as well.
     pub fn stranger(&mut self, frame: v1::AgentFrame, now: Duration) {
-        self.hear(&frame, now);
+        self.note_frame(&frame, now);
         if self.closing || frame.body.as_ref().is_some_and(|body| self.overspends(body)) {
             return;
         }

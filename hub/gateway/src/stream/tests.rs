@@ -228,7 +228,7 @@ impl Rig {
         Self::over(sources())
     }
 
-    fn over(sources: crate::sources::Sources) -> Self {
+    fn over(sources: crate::clock_and_random::ClockAndRandom) -> Self {
         let fake = Arc::new(Fake::default());
         let ports = Ports {
             works: fake.clone(),

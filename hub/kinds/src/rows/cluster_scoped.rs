@@ -11,8 +11,8 @@ use super::Group;
 use crate::api_service;
 use crate::conversion::{event_from_core, event_to_core};
 use crate::table::{cells::name_and_created, cluster_scoped as cells, core as core_cells};
-use crate::validation::{admission_registration, cluster_scoped, endpoints, facts, warnings};
-use crate::{dropped, field_selector};
+use crate::validation::{admission_registration, certificates, events, facts, warnings};
+use crate::{dropped, field_selector, validation};
 
 pub(super) const GROUPS: &[Group] = &[
     ("rbac.authorization.k8s.io", RBAC),
@@ -110,7 +110,7 @@ const REGISTRATION: &[KindRow] = &[KindRow {
     name: NameRule::PathSegment,
     standard_finalizers: false,
     metadata_checks: &[New, Changed],
-    rules: Rules::Object(cluster_scoped::api_service),
+    rules: Rules::Object(validation::api_service::api_service),
     first_status: |object, now| Some(api_service::first_status(object, now)),
     updates_without_version: false,
     status_keeps: ACTED_ON,
@@ -126,8 +126,8 @@ const CERTIFICATES: &[KindRow] = &[KindRow {
     metadata_checks: &[New, Changed],
     rules: Rules::Facts(facts::CERTIFICATES_V1_CERTIFICATE_SIGNING_REQUEST),
     parts: &[
-        ("status", |new, old, errors| cluster_scoped::certificate_status(new, old, "status", errors)),
-        ("approval", |new, old, errors| cluster_scoped::certificate_status(new, old, "approval", errors)),
+        ("status", |new, old, errors| certificates::certificate_status(new, old, "status", errors)),
+        ("approval", |new, old, errors| certificates::certificate_status(new, old, "approval", errors)),
     ],
     tells_creator: true,
     // A request is not changed once it is made.
@@ -170,7 +170,7 @@ const COORDINATION: &[KindRow] = &[KindRow {
     kind: "Lease",
     standard_finalizers: false,
     rules: Rules::Facts(facts::COORDINATION_V1_LEASE),
-    settle: |new, old| dropped::forget(new, old, "spec", &["strategy", "preferredHolder"]),
+    drop_disabled_fields: |new, old| dropped::forget(new, old, "spec", &["strategy", "preferredHolder"]),
     updates_without_version: false,
     creates_on_update: true,
     cells: Some(cells::lease),
@@ -191,7 +191,7 @@ const NODE: &[KindRow] = &[KindRow {
 const EVENTS: &[KindRow] = &[KindRow {
     kind: "Event",
     name: NameRule::Late,
-    rules: Rules::Change(endpoints::event),
+    rules: Rules::Change(events::event),
     creates_on_update: true,
     collected: false,
     cells: Some(core_cells::event),

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Group;
 use crate::table::{cells::name_and_created, core as cells, storage as volume_cells, workloads};
 use crate::validation::{
-    core, endpoints, facts, node, pod, quota, service, statuses, volume_sources, warnings,
+    core, endpoints, events, facts, node, persistent_volumes, pod, quota, service, statuses, warnings,
 };
 use crate::{dropped, field_selector, pod_status, volume_status};
 
@@ -46,7 +46,7 @@ const CORE: &[KindRow] = &[
         creates_on_update: true,
         collected: false,
         selectable: field_selector::EVENT,
-        ..KindRow::GO.with(Rules::Object(endpoints::core_event), cells::event)
+        ..KindRow::GO.with(Rules::Object(events::core_event), cells::event)
     },
     KindRow {
         kind: "LimitRange",
@@ -74,7 +74,7 @@ const CORE: &[KindRow] = &[
         judged_twice: true,
         parts: &[("status", |new, old, errors| node::node(new, Some(old), errors))],
         warn: |new, _, out| warnings::node(new, out),
-        settle: |new, old| dropped::forget(new, old, "spec", &["configSource"]),
+        drop_disabled_fields: |new, old| dropped::forget(new, old, "spec", &["configSource"]),
         // A kubelet registers its Node with one.
         created_with_status: true,
         directory: "minions",
@@ -90,7 +90,8 @@ const CORE: &[KindRow] = &[
         first_status: |_, now| Some(json!({"phase": "Pending", "lastPhaseTransitionTime": now})),
         finish_status: volume_status::finish,
         returns_deleted: true,
-        ..KindRow::GO.with(Rules::Change(volume_sources::persistent_volume), volume_cells::persistent_volume)
+        ..KindRow::GO
+            .with(Rules::Change(persistent_volumes::persistent_volume), volume_cells::persistent_volume)
     },
     KindRow {
         kind: "PersistentVolumeClaim",
@@ -98,7 +99,7 @@ const CORE: &[KindRow] = &[
         metadata_checks: &[Changed, New],
         parts: &[("status", |new, _, errors| statuses::claim(new, errors))],
         warn: |new, _, out| warnings::claim(new, out),
-        settle: |new, old| dropped::at(new, old, "/spec", dropped::claim),
+        drop_disabled_fields: |new, old| dropped::at(new, old, "/spec", dropped::claim),
         first_status: |_, _| Some(json!({"phase": "Pending"})),
         returns_deleted: true,
         ..KindRow::GO
@@ -114,7 +115,7 @@ const CORE: &[KindRow] = &[
             ("resize", pod::resized),
         ],
         warn: warnings::new_pod,
-        settle: dropped::whole_pod,
+        drop_disabled_fields: dropped::whole_pod,
         first_status: |pod, _| Some(pod_status::first(pod)),
         finish_create: pod_status::finish_create,
         finish_status: pod_status::finish,
@@ -128,7 +129,7 @@ const CORE: &[KindRow] = &[
         kind: "PodTemplate",
         pod_template: Some("/template"),
         warn: |new, _, out| warnings::pod("template.", &new["template"], out),
-        settle: |new, old| dropped::at(new, old, "/template/spec", dropped::pod),
+        drop_disabled_fields: |new, old| dropped::at(new, old, "/template/spec", dropped::pod),
         returns_deleted: true,
         ..KindRow::COUNTED.with(
             Rules::Object(|new, errors| {
@@ -143,7 +144,7 @@ const CORE: &[KindRow] = &[
         pod_template: Some("/spec/template"),
         parts: &[("status", |new, _, errors| statuses::controller(new, errors))],
         warn: warnings::named_workload,
-        settle: dropped::template,
+        drop_disabled_fields: dropped::template,
         first_status: |_, _| Some(json!({"replicas": 0})),
         // Where a delete says nothing, dependants stay: the kind is older than garbage collection.
         orphans: true,
@@ -181,7 +182,7 @@ const CORE: &[KindRow] = &[
     KindRow {
         kind: "ServiceAccount",
         metadata_checks: &[Changed, New],
-        settle: dropped::service_account,
+        drop_disabled_fields: dropped::service_account,
         returns_deleted: true,
         ..KindRow::GO.with(Rules::None, cells::service_account)
     },

@@ -21,7 +21,7 @@ pub(super) const GROUPS: &[Group] = &[
 const AUTOSCALING: &[KindRow] = &[KindRow {
     kind: "FederatedHPA",
     rules: Rules::Change(autoscaling::federated),
-    settle: defaults::federated_autoscaler,
+    drop_disabled_fields: defaults::federated_autoscaler,
     ..KindRow::CUSTOM
 }];
 

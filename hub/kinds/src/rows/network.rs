@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Group;
 use crate::dropped;
 use crate::table::core as cells;
-use crate::validation::{cluster_scoped, facts, networking, statuses, warnings};
+use crate::validation::{facts, networking, statuses, warnings};
 
 pub(super) const GROUPS: &[Group] = &[("networking.k8s.io", NETWORKING), ("discovery.k8s.io", DISCOVERY)];
 
@@ -33,7 +33,7 @@ const NETWORKING: &[KindRow] = &[
         kind: "IPAddress",
         name: NameRule::Address,
         metadata_checks: &[New, Changed],
-        ..KindRow::GO.with(Rules::Change(cluster_scoped::ip_address), cells::ip_address)
+        ..KindRow::GO.with(Rules::Change(networking::ip_address), cells::ip_address)
     },
     KindRow {
         kind: "NetworkPolicy",
@@ -45,7 +45,7 @@ const NETWORKING: &[KindRow] = &[
         kind: "ServiceCIDR",
         parts: &[("status", |_, _, _| {})],
         status_keeps: ACTED_ON,
-        ..KindRow::GO.with(Rules::Change(cluster_scoped::service_cidr), cells::service_cidr)
+        ..KindRow::GO.with(Rules::Change(networking::service_cidr), cells::service_cidr)
     },
 ];
 
@@ -54,7 +54,7 @@ const DISCOVERY: &[KindRow] = &[KindRow {
     metadata_checks: &[New],
     rules: Rules::Facts(facts::DISCOVERY_V1_ENDPOINT_SLICE),
     warn: |new, _, out| warnings::slice(new, out),
-    settle: dropped::endpoint_slice,
+    drop_disabled_fields: dropped::endpoint_slice,
     generation: Some(Generation { metadata: Some("labels"), with_dropped: true, ..Generation::USUAL }),
     cells: Some(cells::endpoint_slice),
     ..KindRow::GO

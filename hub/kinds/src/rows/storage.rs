@@ -29,7 +29,9 @@ const STORAGE: &[KindRow] = &[
         kind: "CSIDriver",
         metadata_checks: &[Changed],
         warn: warnings::token_in_clear,
-        settle: |new, old| dropped::forget(new, old, "spec", &["preventPodSchedulingIfMissing"]),
+        drop_disabled_fields: |new, old| {
+            dropped::forget(new, old, "spec", &["preventPodSchedulingIfMissing"])
+        },
         updates_without_version: false,
         // Its changes alone are counted.
         generation: Some(Generation { from_one: false, ..Generation::USUAL }),
@@ -101,7 +103,7 @@ const RESOURCE: &[KindRow] = &[
     KindRow {
         kind: "ResourceSlice",
         metadata_checks: &[Changed],
-        settle: |new, old| dropped::at(new, old, "/spec", dropped::slice),
+        drop_disabled_fields: |new, old| dropped::at(new, old, "/spec", dropped::slice),
         date: defaults::date_taints,
         generation: Some(Generation { with_dropped: true, ..Generation::USUAL }),
         ..OF_STORAGE.with(Rules::Facts(facts::RESOURCE_V1_RESOURCE_SLICE), cells::resource_slice)

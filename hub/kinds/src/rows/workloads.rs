@@ -27,7 +27,7 @@ const APPS: &[KindRow] = &[
         kind: "DaemonSet",
         pod_template: Some("/spec/template"),
         warn: warnings::workload,
-        settle: dropped::template,
+        drop_disabled_fields: dropped::template,
         first_status: |_, _| {
             Some(json!({
                 "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
@@ -40,7 +40,7 @@ const APPS: &[KindRow] = &[
         kind: "Deployment",
         pod_template: Some("/spec/template"),
         warn: warnings::named_workload,
-        settle: dropped::template,
+        drop_disabled_fields: dropped::template,
         status_keeps: &["labels"],
         // Annotations are copied to replica sets.
         generation: Some(Generation { metadata: Some("annotations"), ..Generation::USUAL }),
@@ -50,7 +50,7 @@ const APPS: &[KindRow] = &[
         kind: "ReplicaSet",
         pod_template: Some("/spec/template"),
         warn: warnings::named_workload,
-        settle: dropped::template,
+        drop_disabled_fields: dropped::template,
         first_status: |_, _| Some(json!({"replicas": 0})),
         ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_REPLICA_SET), cells::replica_set)
     },
@@ -59,7 +59,7 @@ const APPS: &[KindRow] = &[
         pod_template: Some("/spec/template"),
         name: NameRule::Label,
         warn: warnings::stateful_set,
-        settle: dropped::stateful_set,
+        drop_disabled_fields: dropped::stateful_set,
         first_status: |_, _| Some(json!({"availableReplicas": 0, "replicas": 0})),
         ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_STATEFUL_SET), cells::stateful_set)
     },
@@ -70,7 +70,9 @@ const BATCH: &[KindRow] = &[
         kind: "CronJob",
         pod_template: Some("/spec/jobTemplate/spec/template"),
         warn: warnings::cron_job,
-        settle: |new, old| dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod),
+        drop_disabled_fields: |new, old| {
+            dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod)
+        },
         ..KindRow::COUNTED.with(Rules::Facts(facts::BATCH_V1_CRON_JOB), cells::cron_job)
     },
     KindRow {
@@ -79,7 +81,7 @@ const BATCH: &[KindRow] = &[
         known: BuiltinKind::Job,
         metadata_checks: &[New, Changed],
         warn: warnings::named_workload,
-        settle: dropped::template,
+        drop_disabled_fields: dropped::template,
         finish_create: defaults::select_by_uid,
         // Where a delete says nothing, dependants stay: so it was before there was garbage collection.
         orphans: true,

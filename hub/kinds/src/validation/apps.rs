@@ -1,4 +1,4 @@
-//! Deployments, replica sets, stateful sets, daemon sets, replication controllers.
+//! Deployments, replica sets, stateful sets, daemon sets, replication controllers, and their revisions.
 //!
 //! In: the spec or strategy of one of these, as `data/facts.tsv` leads to it, on an update with what stands. Out: field errors in
 //! kube-apiserver's order. What relates a template to its selector, and to the claims of a stateful set, is here; what is in a template is
@@ -88,7 +88,7 @@ fn selected_template(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// What a deployment or a replica set selects, and makes its Pods of.
-pub(super) fn replicas(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn selector_and_template(spec: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     required_selector(spec, path, "deployment", errors);
     selected_template(spec, path, errors);
 }
@@ -156,7 +156,7 @@ pub(super) fn strategy(strategy: &Value, _: Option<&Value>, path: &Path<'_>, err
 }
 
 /// `maxUnavailable` and `maxSurge` are not both zero: no Pod could ever be replaced.
-pub(super) fn makes_way(rolling: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn rolling_update(rolling: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     let (fewer, more) = (&rolling["maxUnavailable"], &rolling["maxSurge"]);
     if is_zero(fewer) && is_zero(more) {
         let detail = "may not be 0 when `maxSurge` is 0";
@@ -306,5 +306,17 @@ fn daemon_rolling(rolling: &Value, path: &Path<'_>, errors: &mut Errors) {
             "may not be set when maxUnavailable is non-zero",
         )),
         _ => {}
+    }
+}
+
+/// The data of a revision: a JSON object that never changes.
+pub(super) fn revision_data(data: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    match (old, data) {
+        (Some(old), data) if data != old => {
+            errors.push(FieldError::invalid(path, Shown::Raw(go_json(data)), "field is immutable"));
+        }
+        (Some(_), _) | (None, Value::Object(_)) => {}
+        (None, Value::Null) => errors.push(FieldError::required(path, "data is mandatory")),
+        (None, _) => errors.push(FieldError::required(path, "data must be a valid JSON object")),
     }
 }

@@ -1,9 +1,7 @@
-//! Configuration, namespaces, claims, volumes, quotas, classes, leases.
+//! Configuration, namespaces and claims.
 //!
 //! In: an object of one of these kinds, or a part of it, on an update with what stands. Out: field errors in kube-apiserver's order. A
 //! claim's spec is judged the same way in templates of other kinds.
-
-use std::collections::{BTreeSet, HashMap};
 
 use karmada_quantity::Quantity;
 use karmada_schema::path::Path;
@@ -280,85 +278,4 @@ fn claim_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
         errors.push(FieldError::forbidden(&requests.child("storage"), detail));
     }
     immutable(&new["spec"]["volumeMode"], &old["spec"]["volumeMode"], &Path::field("volumeMode"), errors);
-}
-
-/// A term by what it says: each key with its values.
-type Term = Vec<(String, BTreeSet<String>)>;
-
-/// Errors of terms that repeat others.
-const MOST_REPEATS: usize = 10_000;
-
-/// Where volumes of a class may be: each key of a term once, each value of a key once.
-pub(super) fn topologies(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
-    let terms = all.as_array().map_or(&[][..], Vec::as_slice);
-    // An empty term is told as a duplicate as often as there are terms: so kube-apiserver counts.
-    let mut seen_terms: HashMap<Term, usize> = HashMap::from([(Term::new(), terms.len())]);
-    for (index, term) in terms.iter().enumerate() {
-        let at = path.index(index);
-        let at = at.child("matchLabelExpressions");
-        let (mut keys, mut known): (Term, BTreeSet<&str>) = (Term::new(), BTreeSet::new());
-        for (index, one) in list(term, "matchLabelExpressions").iter().enumerate() {
-            let at = at.index(index);
-            let (key, values) = (text(one, "key"), list(one, "values"));
-            if values.is_empty() {
-                errors.push(FieldError::required(&at.child("values"), ""));
-            }
-            let mut seen: BTreeSet<String> = BTreeSet::new();
-            let at_values = at.child("values");
-            for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
-                if !seen.insert(value.to_owned()) {
-                    errors.push(FieldError::duplicate(&at_values.index(index), value));
-                }
-            }
-            invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
-            if !known.insert(key) {
-                errors.push(FieldError::duplicate(&at.child("key"), key));
-            }
-            keys.push((key.to_owned(), seen));
-        }
-        keys.sort();
-        let times = seen_terms.entry(keys).or_default();
-        // Each is told as often as it was there before, in all no more often than anybody reads.
-        for _ in 0..(*times).min(MOST_REPEATS.saturating_sub(errors.len())) {
-            errors.push(FieldError::duplicate(&at, ""));
-        }
-        *times += 1;
-    }
-}
-
-/// The name, value and preemption policy of a new PriorityClass; on an update nothing is looked at here, and `data/facts.tsv` says what may
-/// not change.
-pub(super) fn new_priority(new: &Value, old: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
-    const HIGHEST: i64 = 1_000_000_000;
-    if old.is_some() {
-        return;
-    }
-    let (name, value) = (text(&new["metadata"], "name"), new["value"].as_i64().unwrap_or(0));
-    let known = match name {
-        "system-node-critical" => Some(2 * HIGHEST + 1000),
-        "system-cluster-critical" => Some(2 * HIGHEST),
-        _ => None,
-    };
-    let why = match known {
-        Some(own) if value != own => format!("value of {name} PriorityClass must be {own}"),
-        Some(_) if new["globalDefault"] == true => {
-            format!("globalDefault of {name} PriorityClass must be false")
-        }
-        Some(_) => String::new(),
-        None if name.starts_with("system-") => format!("{name} is not a known system priority class"),
-        None => String::new(),
-    };
-    if !why.is_empty() {
-        let meta = Path::field("metadata");
-        let detail = format!(
-            "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
-        );
-        errors.push(FieldError::forbidden(&meta.child("name"), detail));
-    } else if value > HIGHEST && !name.starts_with("system-") {
-        let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
-        errors.push(FieldError::forbidden(&Path::field("value"), detail));
-    }
-    if let Some(policy) = new["preemptionPolicy"].as_str() {
-        super::scheduling::preemption(policy, &Path::field("preemptionPolicy"), errors);
-    }
 }

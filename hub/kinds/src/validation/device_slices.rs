@@ -9,7 +9,7 @@ use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
 use serde_json::Value;
 
-use super::devices::{attribute_name, fits, label, once, shown_term};
+use super::devices::{attribute_name, check_length, label, once, shown_term};
 use super::scheduling::node_selector;
 use super::{Errors, entries, facts, invalid_each, judge, list, names, text};
 
@@ -73,7 +73,7 @@ pub(super) fn devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors
     let (all, at) = (list(spec, "devices"), path.child("devices"));
     let more = |one: &Value| ["taints", "consumesCounters"].iter().any(|field| !list(one, field).is_empty());
     let most = if all.iter().any(more) { MOST_WITH_MORE } else { MOST };
-    if fits(all, most, &at, errors) {
+    if check_length(all, most, &at, errors) {
         for (index, one) in all.iter().enumerate() {
             let before =
                 old.and_then(|old| list(old, "devices").iter().find(|old| old["name"] == one["name"]));
@@ -82,7 +82,7 @@ pub(super) fn devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors
         once(all, "name", &at, errors);
     }
     let (sets, at) = (list(spec, "sharedCounters"), path.child("sharedCounters"));
-    if fits(sets, 8, &at, errors) {
+    if check_length(sets, 8, &at, errors) {
         sets.iter().enumerate().for_each(|(index, one)| counters(one, "name", &at.index(index), errors));
         once(sets, "name", &at, errors);
     }
@@ -133,7 +133,7 @@ fn device(device: &Value, old: Option<&Value>, each: bool, path: &Path<'_>, erro
         taints(list(device, "taints"), &path.child("taints"), errors);
     }
     let (all, at) = (list(device, "consumesCounters"), path.child("consumesCounters"));
-    if fits(all, 2, &at, errors) {
+    if check_length(all, 2, &at, errors) {
         all.iter().enumerate().for_each(|(index, one)| counters(one, "counterSet", &at.index(index), errors));
         once(all, "counterSet", &at, errors);
     }
@@ -142,7 +142,7 @@ fn device(device: &Value, old: Option<&Value>, each: bool, path: &Path<'_>, erro
 }
 
 fn taints(all: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    if !fits(all, 16, path, errors) {
+    if !check_length(all, 16, path, errors) {
         return;
     }
     for (index, one) in all.iter().enumerate() {
@@ -197,7 +197,7 @@ fn binding(device: &Value, path: &Path<'_>, errors: &mut Errors) {
     let [good, bad] = FIELDS.map(|field| list(device, field));
     for (field, all) in FIELDS.into_iter().zip([good, bad]) {
         let at = path.child(field);
-        if fits(all, 4, &at, errors) {
+        if check_length(all, 4, &at, errors) {
             for (index, name) in all.iter().filter_map(Value::as_str).enumerate() {
                 invalid_each(errors, &at.index(index), name, names::qualified_name(name));
             }
@@ -264,7 +264,7 @@ fn valid_values(all: &[Value], default: &Amount, most: &Amount, path: &Path<'_>,
             errors.push(FieldError::invalid(&path.index(index + 1), pair[1].1.clone(), detail));
         }
     }
-    if fits(all, 10, path, errors) {
+    if check_length(all, 10, path, errors) {
         for (index, one) in amounts.iter().enumerate().filter(|(_, one)| one.0 > most.0) {
             let detail = format!("option is larger than capacity value: {}", most.1);
             errors.push(FieldError::invalid(&path.index(index), one.1.clone(), detail));

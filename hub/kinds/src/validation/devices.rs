@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use karmada_api::resource_name::is_extended;
 use karmada_cel::{CompileError, Compiling, Declarations, Expected, Object, Program, Type};
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown};
@@ -41,7 +42,7 @@ pub(super) fn pool(name: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mu
 }
 
 /// Refuses a list that is too long. Answers whether its items are to be judged: those of one too long are not.
-pub(super) fn fits(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Errors) -> bool {
+pub(super) fn check_length(all: &[Value], most: usize, path: &Path<'_>, errors: &mut Errors) -> bool {
     let fits = all.len() <= most;
     if !fits {
         errors.push(FieldError::too_many(path, all.len() as u64, most as u64));
@@ -77,7 +78,7 @@ fn names_of_a_device() -> Declarations {
 fn selectors(of: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let all = list(of, "selectors");
     let path = path.child("selectors");
-    if !fits(all, MOST, &path, errors) {
+    if !check_length(all, MOST, &path, errors) {
         return;
     }
     let names = names_of_a_device();
@@ -131,19 +132,13 @@ pub(crate) fn device_class(new: &Value, compiling: &Compiling, errors: &mut Erro
     let (spec, path) = (&new["spec"], Path::field("spec"));
     selectors(spec, &path, compiling, errors);
     let (all, at) = (list(spec, "config"), path.child("config"));
-    if fits(all, MOST, &at, errors) {
+    if check_length(all, MOST, &at, errors) {
         all.iter().enumerate().for_each(|(index, config)| opaque(config, &at.index(index), errors));
     }
     if let Some(name) = spec["extendedResourceName"].as_str().filter(|name| !is_extended(name)) {
         let detail = "must be a valid extended resource name";
         errors.push(FieldError::invalid(&path.child("extendedResourceName"), name, detail));
     }
-}
-
-/// Whether a name is an extended resource's: one with a domain that is not Kubernetes' own.
-fn is_extended(name: &str) -> bool {
-    let native = !name.contains('/') || name.contains("kubernetes.io/");
-    !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// A claim stays as it was made, so that a change is judged by nothing else.
@@ -228,7 +223,7 @@ fn reference(name: &str, requests: &Requests, path: &Path<'_>, errors: &mut Erro
 
 fn references(of: &Value, requests: &Requests, path: &Path<'_>, errors: &mut Errors) {
     let (all, at) = (list(of, "requests"), path.child("requests"));
-    if !fits(all, MOST, &at, errors) {
+    if !check_length(all, MOST, &at, errors) {
         return;
     }
     for (index, name) in all.iter().filter_map(Value::as_str).enumerate() {
@@ -245,17 +240,17 @@ fn references(of: &Value, requests: &Requests, path: &Path<'_>, errors: &mut Err
 fn claim_spec(spec: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut Errors) {
     let (devices, path) = (&spec["devices"], path.child("devices"));
     let (all, at) = (list(devices, "requests"), path.child("requests"));
-    if fits(all, MOST, &at, errors) {
+    if check_length(all, MOST, &at, errors) {
         all.iter().enumerate().for_each(|(index, one)| request(one, &at.index(index), compiling, errors));
         once(all, "name", &at, errors);
     }
     let known = Requests::of(devices);
     let (all, at) = (list(devices, "constraints"), path.child("constraints"));
-    if fits(all, MOST, &at, errors) {
+    if check_length(all, MOST, &at, errors) {
         all.iter().enumerate().for_each(|(index, one)| constraint(one, &known, &at.index(index), errors));
     }
     let (all, at) = (list(devices, "config"), path.child("config"));
-    if fits(all, MOST, &at, errors) {
+    if check_length(all, MOST, &at, errors) {
         for (index, one) in all.iter().enumerate() {
             references(one, &known, &at.index(index), errors);
             opaque(one, &at.index(index), errors);
@@ -297,7 +292,7 @@ fn request(request: &Value, path: &Path<'_>, compiling: &Compiling, errors: &mut
         (true, true) => wanted(&request["exactly"], &path.child("exactly"), compiling, errors),
         (false, false) => {
             let at = path.child("firstAvailable");
-            if fits(first, MOST_OFFERED, &at, errors) {
+            if check_length(first, MOST_OFFERED, &at, errors) {
                 for (index, one) in first.iter().enumerate() {
                     label(text(one, "name"), &at.index(index).child("name"), errors);
                     wanted(one, &at.index(index), compiling, errors);
@@ -405,7 +400,7 @@ pub(crate) fn claim_status(new: &Value, old: &Value, errors: &mut Errors) {
     let (status, path) = (&new["status"], Path::field("status"));
     let devices = &new["spec"]["devices"];
     let (users, at) = (list(status, "reservedFor"), path.child("reservedFor"));
-    if fits(users, 256, &at, errors) {
+    if check_length(users, 256, &at, errors) {
         for (index, one) in users.iter().enumerate() {
             judge(facts::RESOURCE_V1_RESOURCE_CLAIM_CONSUMER_REFERENCE, one, None, &at.index(index), errors);
         }

@@ -1,11 +1,11 @@
-//! Ingresses and network policies.
+//! Ingresses, network policies, addresses and ranges of Services.
 //!
-//! In: an Ingress, IngressClass or NetworkPolicy, or a part of one, on an update with what stands. Out: field errors in kube-apiserver's
+//! In: an Ingress, IngressClass, NetworkPolicy, IPAddress or ServiceCIDR, or a part of one, on an update with what stands. Out: field errors in kube-apiserver's
 //! order. Ranges of addresses that a stored policy has already are taken as they are.
 
-use karmada_schema::FieldError;
 use karmada_schema::path::Path;
-use serde_json::Value;
+use karmada_schema::{FieldError, Shown};
+use serde_json::{Value, json};
 
 use super::pod::number_each;
 use super::selector::label_selector;
@@ -282,5 +282,74 @@ fn block(block: &Value, known: &[&str], path: &Path<'_>, errors: &mut Errors) {
         if !addresses::contains(whole, first) || whole.1 >= length {
             errors.push(FieldError::invalid(&at, one, "must be a strict subset of `cidr`"));
         }
+    }
+}
+
+pub(crate) fn ip_address(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let spec = Path::field("spec");
+    let path = spec.child("parentRef");
+    let reference = &new["spec"]["parentRef"];
+    if reference.is_object() {
+        judge(facts::NETWORKING_V1_PARENT_REFERENCE, reference, None, &path, errors);
+    } else {
+        errors.push(FieldError::required(&path, ""));
+    }
+    if old.is_some_and(|old| *reference != old["spec"]["parentRef"]) {
+        let members = ["group", "resource", "namespace", "name"].map(|field| json!(text(reference, field)));
+        let [group, resource, namespace, name] = members;
+        let shown = json!({"Group": group, "Resource": resource, "Namespace": namespace, "Name": name});
+        let shown = if reference.is_object() { shown } else { Value::Null };
+        errors.push(FieldError::invalid(&path, shown, "field is immutable"));
+    }
+}
+
+pub(crate) fn service_cidr(new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let spec = Path::field("spec");
+    let path = spec.child("cidrs");
+    let now = list(&new["spec"], "cidrs");
+    let Some(old) = old else { return service_ranges(new, &path, errors) };
+    let before = list(&old["spec"], "cidrs");
+    match (before.len(), now.len()) {
+        (one, other) if one == other => {
+            for (index, (now, before)) in now.iter().zip(before).enumerate() {
+                if now != before {
+                    errors.push(FieldError::invalid(&path.index(index), now.clone(), "field is immutable"));
+                }
+            }
+        }
+        // A second family may come.
+        (1, 2) => {
+            if now[0] != before[0] {
+                errors.push(FieldError::invalid(&path.index(0), now[0].clone(), "field is immutable"));
+            }
+            service_ranges(new, &path, errors);
+        }
+        _ => {
+            let shown = new["spec"]["cidrs"].clone();
+            errors.push(FieldError::invalid(&path, shown, "field is immutable"));
+        }
+    }
+}
+
+/// One range, or one of either family.
+fn service_ranges(new: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let now = list(&new["spec"], "cidrs");
+    if now.is_empty() {
+        errors.push(FieldError::required(path, "at least one CIDR required"));
+        return;
+    }
+    if now.len() > 2 {
+        let shown = format!("{{\"CIDRs\":{}}}", Value::from(now.to_vec()));
+        errors.push(FieldError::invalid(path, Shown::Raw(shown), "may only hold up to 2 values"));
+        return;
+    }
+    for (index, one) in now.iter().filter_map(Value::as_str).enumerate() {
+        invalid_each(errors, &path.index(index), one, addresses::strict_range(one));
+    }
+    let family = |value: &Value| value.as_str().map(|text| text.contains(':'));
+    if now.len() == 2 && family(&now[0]) == family(&now[1]) {
+        let detail =
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        errors.push(FieldError::invalid(path, now.to_vec(), detail));
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! In: a Pod or a template, on update also what is stored. Out: field errors.
 
+pub(crate) mod annotations;
 mod containers;
 mod environment;
 mod ephemeral;
 mod handlers;
-pub(crate) mod marks;
 mod mounts;
 pub(crate) mod resources;
 mod restarts;
@@ -32,7 +32,7 @@ pub(super) use windows_options::{host_processes, options as options_for_windows}
 pub(crate) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let metadata = Path::field("metadata");
     let annotations = metadata.child("annotations");
-    marks::annotations(&new["metadata"], &new["spec"], &annotations, errors);
+    annotations::judge(&new["metadata"], &new["spec"], &annotations, errors);
     let stood = old.map(|old| &old["spec"]);
     spec(&new["spec"], Some(&new["metadata"]), stood, &Path::field("spec"), errors);
     containers::images(&new["spec"], &Path::field("spec"), errors);
@@ -48,10 +48,10 @@ pub(crate) fn pod(new: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     match old {
         Some(old) => {
-            marks::changed(new, old, &annotations, errors);
+            annotations::changed(new, old, &annotations, errors);
             update::changed(&new["spec"], &old["spec"], errors);
         }
-        None => marks::agree(&new["metadata"], &new["spec"], &Path::field("spec"), errors),
+        None => annotations::agree(&new["metadata"], &new["spec"], &Path::field("spec"), errors),
     }
 }
 
@@ -80,7 +80,7 @@ fn tokens(spec: &Value, errors: &mut Errors) {
 pub(crate) fn template(template: &Value, path: &Path<'_>, errors: &mut Errors) {
     labels(&template["metadata"]["labels"], &path.child("labels"), errors);
     annotations(&template["metadata"], &path.child("annotations"), errors);
-    marks::annotations(&template["metadata"], &template["spec"], &path.child("annotations"), errors);
+    annotations::judge(&template["metadata"], &template["spec"], &path.child("annotations"), errors);
     spec(&template["spec"], None, None, &path.child("spec"), errors);
     if !list(&template["spec"], "ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";

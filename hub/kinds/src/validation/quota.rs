@@ -25,7 +25,7 @@ const SCOPES: [&str; 7] = [
 ];
 
 /// Whether a scope says anything of a resource.
-fn fits(scope: &str, resource: &str) -> bool {
+fn scope_applies(scope: &str, resource: &str) -> bool {
     match scope {
         "Terminating"
         | "NotTerminating"
@@ -104,7 +104,7 @@ impl<'q> Misfits<'q> {
             return 0;
         }
         *self.known.entry(scope).or_insert_with(|| {
-            let misfit = |resource: &str| is_standard_for_quota(resource) && !fits(scope, resource);
+            let misfit = |resource: &str| is_standard_for_quota(resource) && !scope_applies(scope, resource);
             entries(self.spec, "hard").filter(|(resource, _)| misfit(resource)).count()
         })
     }

@@ -1,4 +1,4 @@
-//! Where Pods may run: affinity, spread, tolerations.
+//! Where Pods may run: affinity, spread, tolerations, priority classes.
 //!
 //! In: a part of a Pod's spec with its path. Out: field errors in kube-apiserver's order. Tolerations, choices of nodes and preemption are
 //! judged the same way in other kinds.
@@ -217,5 +217,42 @@ pub(super) fn preemption(policy: &str, path: &Path<'_>, errors: &mut Errors) {
         "PreemptLowerPriority" | "Never" => {}
         "" => errors.push(FieldError::required(path, "")),
         other => errors.push(FieldError::not_supported(path, other, &["PreemptLowerPriority", "Never"])),
+    }
+}
+
+/// The name, value and preemption policy of a new PriorityClass; on an update nothing is looked at here, and `data/facts.tsv` says what may
+/// not change.
+pub(super) fn priority_class(new: &Value, old: Option<&Value>, _: &Path<'_>, errors: &mut Errors) {
+    const HIGHEST: i64 = 1_000_000_000;
+    if old.is_some() {
+        return;
+    }
+    let (name, value) = (text(&new["metadata"], "name"), new["value"].as_i64().unwrap_or(0));
+    let known = match name {
+        "system-node-critical" => Some(2 * HIGHEST + 1000),
+        "system-cluster-critical" => Some(2 * HIGHEST),
+        _ => None,
+    };
+    let why = match known {
+        Some(own) if value != own => format!("value of {name} PriorityClass must be {own}"),
+        Some(_) if new["globalDefault"] == true => {
+            format!("globalDefault of {name} PriorityClass must be false")
+        }
+        Some(_) => String::new(),
+        None if name.starts_with("system-") => format!("{name} is not a known system priority class"),
+        None => String::new(),
+    };
+    if !why.is_empty() {
+        let meta = Path::field("metadata");
+        let detail = format!(
+            "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+        );
+        errors.push(FieldError::forbidden(&meta.child("name"), detail));
+    } else if value > HIGHEST && !name.starts_with("system-") {
+        let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+        errors.push(FieldError::forbidden(&Path::field("value"), detail));
+    }
+    if let Some(policy) = new["preemptionPolicy"].as_str() {
+        preemption(policy, &Path::field("preemptionPolicy"), errors);
     }
 }

@@ -4,6 +4,7 @@
 //! refusal shows it.
 
 use karmada_schema::path::Path;
+use karmada_schema::selector::LabelSelector;
 use karmada_schema::{FieldError, Shown, go_json};
 use serde_json::Value;
 
@@ -114,18 +115,5 @@ pub(super) fn is_blank(selector: &Value) -> bool {
 
 /// Whether a selector matches labels. A blank one matches all.
 pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
-    let label = |key: &str| labels.get(key).and_then(Value::as_str);
-    entries(selector, "matchLabels").all(|(key, value)| label(key) == value.as_str())
-        && list(selector, "matchExpressions").iter().all(|expression| {
-            let found = label(text(expression, "key"));
-            let listed =
-                found.is_some_and(|found| list(expression, "values").iter().any(|value| value == found));
-            match text(expression, "operator") {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => found.is_some(),
-                "DoesNotExist" => found.is_none(),
-                _ => false,
-            }
-        })
+    LabelSelector::of_json(selector).matches(|key| labels.get(key).and_then(Value::as_str))
 }

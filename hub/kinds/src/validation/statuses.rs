@@ -7,7 +7,7 @@ use karmada_schema::condition;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
-use super::{Errors, addresses, facts, invalid_each, judge, list, names, text, volume_sources};
+use super::{Errors, addresses, facts, invalid_each, judge, list, names, persistent_volumes, text};
 
 /// Where a balancer is reached.
 pub(crate) fn balancer(new: &Value, old: &Value, errors: &mut Errors) {
@@ -67,15 +67,15 @@ pub(crate) fn claim(new: &Value, errors: &mut Errors) {
         "NodeResizePending",
     ];
     let status = &new["status"];
-    volume_sources::basic_amounts(status, "capacity", path, errors);
+    persistent_volumes::basic_amounts(status, "capacity", path, errors);
     let at = path.child("allocatedResourceStatuses");
     for (name, step) in super::entries(status, "allocatedResourceStatuses") {
-        volume_sources::claim_resource(name, &at, errors);
+        persistent_volumes::claim_resource(name, &at, errors);
         if !step.as_str().is_some_and(|step| STEPS.contains(&step)) {
             errors.push(FieldError::not_supported(&at, name.as_str(), &STEPS));
         }
     }
-    volume_sources::claim_amounts(status, "allocatedResources", path, errors);
+    persistent_volumes::claim_amounts(status, "allocatedResources", path, errors);
 }
 
 pub(crate) fn controller(new: &Value, errors: &mut Errors) {

@@ -1,8 +1,8 @@
-//! Storage kinds: classes, drivers, nodes' drivers, capacities, attachments.
+//! Storage kinds: classes and where their volumes may be, drivers, nodes' drivers, capacities, attachments.
 //!
 //! In: an object of one of these kinds, or a part of it, on an update with what stands. Out: field errors in kube-apiserver's order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, Shown, go_struct};
@@ -119,10 +119,10 @@ pub(super) fn attached(source: &Value, _: Option<&Value>, path: &Path<'_>, error
         (true, None) => {
             let at = path.child("inlineVolumeSpec");
             let spec = &source["inlineVolumeSpec"];
-            super::volume_sources::spec(
+            super::persistent_volumes::spec(
                 spec,
                 "",
-                super::volume_sources::VolumeSpecPlace::Inline,
+                super::persistent_volumes::VolumeSpecPlace::Inline,
                 &at,
                 errors,
             );
@@ -149,5 +149,49 @@ pub(crate) fn attachment_status(new: &Value, errors: &mut Errors) {
         }
         let at = Path::field("status");
         judge(facts::STORAGE_V1_VOLUME_ERROR, problem, None, &at.child(field), errors);
+    }
+}
+
+/// A term by what it says: each key with its values.
+type Term = Vec<(String, BTreeSet<String>)>;
+
+/// Errors of terms that repeat others.
+const MOST_REPEATS: usize = 10_000;
+
+/// Where volumes of a class may be: each key of a term once, each value of a key once.
+pub(super) fn allowed_topologies(all: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    let terms = all.as_array().map_or(&[][..], Vec::as_slice);
+    // An empty term is told as a duplicate as often as there are terms: so kube-apiserver counts.
+    let mut seen_terms: HashMap<Term, usize> = HashMap::from([(Term::new(), terms.len())]);
+    for (index, term) in terms.iter().enumerate() {
+        let at = path.index(index);
+        let at = at.child("matchLabelExpressions");
+        let (mut keys, mut known): (Term, BTreeSet<&str>) = (Term::new(), BTreeSet::new());
+        for (index, one) in list(term, "matchLabelExpressions").iter().enumerate() {
+            let at = at.index(index);
+            let (key, values) = (text(one, "key"), list(one, "values"));
+            if values.is_empty() {
+                errors.push(FieldError::required(&at.child("values"), ""));
+            }
+            let mut seen: BTreeSet<String> = BTreeSet::new();
+            let at_values = at.child("values");
+            for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+                if !seen.insert(value.to_owned()) {
+                    errors.push(FieldError::duplicate(&at_values.index(index), value));
+                }
+            }
+            invalid_each(errors, &at.child("key"), key, names::qualified_name(key));
+            if !known.insert(key) {
+                errors.push(FieldError::duplicate(&at.child("key"), key));
+            }
+            keys.push((key.to_owned(), seen));
+        }
+        keys.sort();
+        let times = seen_terms.entry(keys).or_default();
+        // Each is told as often as it was there before, in all no more often than anybody reads.
+        for _ in 0..(*times).min(MOST_REPEATS.saturating_sub(errors.len())) {
+            errors.push(FieldError::duplicate(&at, ""));
+        }
+        *times += 1;
     }
 }

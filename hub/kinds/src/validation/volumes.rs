@@ -123,7 +123,7 @@ fn one(field: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
         "downwardAPI" => facts::CORE_V1_DOWNWARD_APIVOLUME_SOURCE,
         "cinder" => facts::CORE_V1_CINDER_VOLUME_SOURCE,
         "storageos" => facts::CORE_V1_STORAGE_OSVOLUME_SOURCE,
-        _ => return super::volume_sources::source(field, source, "", at, errors),
+        _ => return super::persistent_volumes::source(field, source, "", at, errors),
     };
     judge(own, source, None, at, errors);
 }

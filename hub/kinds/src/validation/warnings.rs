@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use karmada_quantity::Quantity;
 use serde_json::Value;
 
-use super::pod::marks;
+use super::pod::annotations;
 use super::{addresses, entries, list, names, text};
 
 type Warnings = Vec<String>;
@@ -234,21 +234,21 @@ fn annotations(place: &str, of: &Value, out: &mut Warnings) {
             ));
         }
     };
-    seccomp(marks::SECCOMP, &of["spec"]["securityContext"]);
+    seccomp(annotations::SECCOMP, &of["spec"]["securityContext"]);
     let containers =
         || ["initContainers", "containers"].into_iter().flat_map(|field| list(&of["spec"], field));
     for one in containers() {
-        seccomp(&format!("{}{}", marks::SECCOMP_OF, text(one, "name")), &one["securityContext"]);
+        seccomp(&format!("{}{}", annotations::SECCOMP_OF, text(one, "name")), &one["securityContext"]);
     }
     if place.is_empty() {
         // Of a Pod itself said where its fields are filled.
         return;
     }
     for one in containers() {
-        let key = format!("{}{}", marks::ARMOR_OF, text(one, "name"));
+        let key = format!("{}{}", annotations::ARMOR_OF, text(one, "name"));
         let is_set = of["metadata"]["annotations"][key.as_str()].is_string();
         if is_set && !one["securityContext"]["appArmorProfile"].is_object() {
-            out.push(marks::deprecated(place, &key));
+            out.push(annotations::deprecated(place, &key));
         }
     }
 }

@@ -60,7 +60,7 @@ fn recorded_defaults_of_federated_hpas() {
         }
         let kind = Kind::builtin("autoscaling.karmada.io", "v1alpha1", "FederatedHPA").unwrap();
         let mut object = case["object"].clone();
-        (kind.row.settle)(&mut object, None);
+        (kind.row.drop_disabled_fields)(&mut object, None);
         compare(&case["result"]["spec"], &object["spec"])
     });
 }

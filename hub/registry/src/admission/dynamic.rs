@@ -15,8 +15,8 @@ use arc_swap::ArcSwapOption;
 use karmada_cel::apart;
 use karmada_definitions::resource::StorageId;
 
-use super::hook::Hook;
 use super::policies::{Binding, Policy};
+use super::webhooks::Hook;
 use crate::authorize::Authorize;
 use crate::cache::{Cache, ResourceCache};
 use crate::request::AdmissionRequest;

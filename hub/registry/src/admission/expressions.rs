@@ -73,16 +73,16 @@ pub(super) fn all_hold(conditions: &[Expression], evaluator: &Evaluator) -> Resu
 }
 
 /// What every admission expression may name of a request: made once for all that see it in the same version.
-pub(super) struct Sight([(&'static str, Cel); 4]);
+pub(super) struct RequestVariables([(&'static str, Cel); 4]);
 
-impl Sight {
+impl RequestVariables {
     /// Of the objects as they are shown, `request`, and the namespace. Making it counts on the request's budget.
     pub(super) fn of(
         request: &AdmissionRequest<'_>,
         shown: &Shown,
         about: &Value,
         namespace: &Value,
-    ) -> Sight {
+    ) -> RequestVariables {
         let mut counting = Evaluator::within(Limits::default(), &request.budget);
         let all = [
             ("object", &shown.object),
@@ -90,7 +90,7 @@ impl Sight {
             ("request", about),
             ("namespaceObject", namespace),
         ];
-        Sight(all.map(|(name, json)| {
+        RequestVariables(all.map(|(name, json)| {
             let value = Cel::from_json(json);
             counting.take(name, value.clone());
             (name, value)
@@ -101,11 +101,11 @@ impl Sight {
 /// An evaluator that knows what every admission expression may name.
 pub(super) fn evaluator(
     request: &AdmissionRequest<'_>,
-    sight: &Sight,
+    variables: &RequestVariables,
     authorizer: &Arc<dyn Authorize>,
 ) -> Evaluator {
     let mut evaluator = Evaluator::within(Limits::default(), &request.budget);
-    sight.0.iter().for_each(|(name, value)| evaluator.set(name, value.clone()));
+    variables.0.iter().for_each(|(name, value)| evaluator.set(name, value.clone()));
     let asked: Arc<dyn Asked> =
         Arc::new(Requester { authorizer: authorizer.clone(), user: request.user.clone() });
     evaluator.set("authorizer", Cel::authorizer(asked.clone(), Question::default()));

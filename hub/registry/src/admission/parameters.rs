@@ -19,7 +19,7 @@ use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
 use crate::user::{MASTERS, Origin, User};
 
-/// All of something.
+/// Stands for any group, version, resource, namespace or name where a right is asked about.
 const ALL: &str = "*";
 
 impl DynamicAdmission {

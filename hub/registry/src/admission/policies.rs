@@ -14,11 +14,12 @@ use karmada_cel::{Crowded, Evaluator, Expected, Type, Value as Cel};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::{Cause, Status};
 use karmada_definitions::version::split_api_version;
+use karmada_schema::fields::text;
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
-use super::expressions::{self, Expression, Sight};
+use super::expressions::{self, Expression, RequestVariables};
 use super::rules::Matching;
 use super::variables::{Named, Variables};
 use crate::authorize::Authorize;
@@ -91,10 +92,6 @@ pub(crate) struct Found {
     pub(super) failures: Vec<Failure>,
     /// For the audit log, by key.
     notes: Vec<(String, String)>,
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_default()
 }
 
 impl Policy {
@@ -285,10 +282,10 @@ impl Policy {
         bindings: &[&'b Binding],
         context: &RegistryContext,
         request: &AdmissionRequest<'_>,
-        sight: &Sight,
+        variables: &RequestVariables,
         authorizer: &Arc<dyn Authorize>,
     ) -> Result<Vec<(&'b Binding, Found)>, Status> {
-        let mut evaluator = expressions::evaluator(request, sight, authorizer);
+        let mut evaluator = expressions::evaluator(request, variables, authorizer);
         let mut found: Vec<(&Binding, Found)> = Vec::new();
         let (mut failures, mut notes) = (0, 0);
         for binding in bindings {

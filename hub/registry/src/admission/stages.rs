@@ -13,9 +13,9 @@ use karmada_definitions::status::Status;
 use serde_json::{Value, json};
 
 use super::dynamic::{Configured, DynamicAdmission};
-use super::expressions::Sight;
-use super::hook::{AT_ONCE, Hook, May};
+use super::expressions::RequestVariables;
 use super::policies::{Binding, is_review, namespace_of, note, refusal};
+use super::webhooks::{AT_ONCE, Hook, WebhookKind};
 use super::{AdmissionChain, review};
 use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
@@ -67,7 +67,9 @@ impl DynamicAdmission {
         hook: &Hook,
         request: &mut AdmissionRequest<'_>,
     ) -> Result<Option<bool>, Status> {
-        let Some((answer, seen)) = hook.ask(&self.authorizer, context, request, May::Change).await? else {
+        let Some((answer, seen)) =
+            hook.ask(&self.authorizer, context, request, WebhookKind::Mutating).await?
+        else {
             return Ok(None);
         };
         request.warnings.extend(answer.warnings);
@@ -90,7 +92,7 @@ impl DynamicAdmission {
         let asked = &*request;
         let asking: Vec<_> = configured
             .validating()
-            .map(|hook| hook.ask(&self.authorizer, context, asked, May::Judge))
+            .map(|hook| hook.ask(&self.authorizer, context, asked, WebhookKind::Validating))
             .collect();
         let mut answers = stream::iter(asking).buffered(AT_ONCE);
         let mut refused = None;
@@ -127,22 +129,23 @@ impl DynamicAdmission {
             by_policy.entry(&binding.policy).or_default().push(binding);
         }
         // By the version that policies see the request in: nearly always one.
-        let mut sights: Vec<(Arc<ResourceDefinition>, Sight)> = Vec::new();
+        let mut variables: Vec<(Arc<ResourceDefinition>, RequestVariables)> = Vec::new();
         for policy in configured.policies() {
             let Some(bindings) = by_policy.get(&*policy.name) else { continue };
             let Some(seen) = policy.matching.matches(context, request)? else { continue };
-            let at = match sights.iter().position(|(known, _)| Arc::ptr_eq(known, &seen)) {
+            let at = match variables.iter().position(|(known, _)| Arc::ptr_eq(known, &seen)) {
                 Some(at) => at,
                 None => {
                     let shown = review::shown(context, request, &seen).await?;
                     let about = review::about(request, &seen, "");
                     let namespace = namespace_of(context, request);
-                    sights.push((seen, apart(|| Sight::of(request, &shown, &about, &namespace))));
-                    sights.len() - 1
+                    variables
+                        .push((seen, apart(|| RequestVariables::of(request, &shown, &about, &namespace))));
+                    variables.len() - 1
                 }
             };
-            let sight = &sights[at].1;
-            let found = apart(|| policy.judge_all(bindings, context, request, sight, &self.authorizer))?;
+            let variables = &variables[at].1;
+            let found = apart(|| policy.judge_all(bindings, context, request, variables, &self.authorizer))?;
             if request.warnings.takes_notes() {
                 note(policy, &found, request);
             }

@@ -32,13 +32,13 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct DefinitionController {
     registry: Arc<Registry>,
     shipped: Vec<Arc<ResourceDefinition>>,
-    served: Mutex<BTreeMap<Arc<str>, Served>>,
+    served: Mutex<BTreeMap<Arc<str>, ServedDefinition>>,
     heads: Mutex<BTreeMap<Arc<str>, (u64, Value)>>,
     user: User,
 }
 
 /// What is served of one definition.
-struct Served {
+struct ServedDefinition {
     uid: Box<str>,
     generation: i64,
     crd: Arc<Crd>,
@@ -146,7 +146,7 @@ impl DefinitionController {
     fn serve(&self, stored: &[Arc<Stored>], objects: &[Value]) {
         let mut served = self.served.lock();
         let mut changed = false;
-        let mut kept: BTreeMap<Arc<str>, Served> = BTreeMap::new();
+        let mut kept: BTreeMap<Arc<str>, ServedDefinition> = BTreeMap::new();
         for (stored, object) in stored.iter().zip(objects) {
             if !condition::is_true(object, "Established") || self.ships(object) {
                 continue;
@@ -190,14 +190,14 @@ impl DefinitionController {
     }
 
     /// What ships with the hub, and these.
-    fn catalogue<'a>(&self, served: impl Iterator<Item = &'a Served>) -> Catalogue {
+    fn catalogue<'a>(&self, served: impl Iterator<Item = &'a ServedDefinition>) -> Catalogue {
         let mut own: Vec<Arc<ResourceDefinition>> =
             served.flat_map(|one| one.definitions.iter().cloned()).collect();
         own.sort_by(|a, b| (&a.group, &a.plural).cmp(&(&b.group, &b.plural)));
         Catalogue::new(self.shipped.iter().cloned().chain(own))
     }
 
-    fn compiled(&self, stored: &Arc<Stored>, before: Option<&Served>) -> Option<Served> {
+    fn compiled(&self, stored: &Arc<Stored>, before: Option<&ServedDefinition>) -> Option<ServedDefinition> {
         let crd = match before {
             Some(before) => before.crd.with(stored),
             None => {
@@ -216,7 +216,13 @@ impl DefinitionController {
         let crd = Arc::new(crd);
         let definitions = crd.definitions();
         let announced = before.is_some_and(|before| before.announced && *before.uid == *stored.uid());
-        Some(Served { uid: stored.uid().into(), generation: stored.generation, crd, definitions, announced })
+        Some(ServedDefinition {
+            uid: stored.uid().into(),
+            generation: stored.generation,
+            crd,
+            definitions,
+            announced,
+        })
     }
 
     /// Whether the hub brings this kind itself: then the definition is kept and changes nothing.

@@ -32,7 +32,7 @@ pub struct Stored {
     pub generation: i64,
     /// A digest of what people and controllers set in `metadata` without raising the generation: labels, annotations, owners,
     /// finalizers. With the generation it tells a change of the status from any other; good within one process only.
-    pub marks: u64,
+    pub metadata_digest: u64,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     texts: Texts,
@@ -89,7 +89,7 @@ impl Stored {
             key: ObjectKey { namespace: meta.namespace.into(), name: meta.name.into() },
             revision,
             generation: meta.generation,
-            marks: digest.finish(),
+            metadata_digest: digest.finish(),
             deleting: meta.deletion_timestamp.is_some(),
             texts: Texts::default(),
             apart: None,

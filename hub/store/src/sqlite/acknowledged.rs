@@ -21,15 +21,15 @@ const PLACE: u64 = 4096;
 
 /// What has been acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
+pub(super) struct AcknowledgedPosition {
     pub epoch: u64,
     pub revision: Revision,
 }
 
-impl Mark {
+impl AcknowledgedPosition {
     /// Where a store stands.
-    pub fn of(meta: &Meta) -> Mark {
-        Mark { epoch: meta.epoch, revision: meta.head }
+    pub fn of(meta: &Meta) -> AcknowledgedPosition {
+        AcknowledgedPosition { epoch: meta.epoch, revision: meta.head }
     }
 
     fn encode(self) -> [u8; RECORD] {
@@ -42,10 +42,10 @@ impl Mark {
         record
     }
 
-    fn decode(record: &[u8]) -> Option<Mark> {
+    fn decode(record: &[u8]) -> Option<AcknowledgedPosition> {
         let number = |at: usize| Some(u64::from_le_bytes(record.get(at..at + 8)?.try_into().ok()?));
-        let mark = Mark { epoch: number(8)?, revision: number(16)? };
-        (record.get(..RECORD)? == mark.encode()).then_some(mark)
+        let position = AcknowledgedPosition { epoch: number(8)?, revision: number(16)? };
+        (record.get(..RECORD)? == position.encode()).then_some(position)
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Recorded {
     /// Neither place can be read.
     Garbage,
     /// This much was acknowledged.
-    Acknowledged(Mark),
+    Acknowledged(AcknowledgedPosition),
 }
 
 /// Reads the file beside `database`.
@@ -79,31 +79,36 @@ pub(super) fn read(database: &Path) -> std::io::Result<Recorded> {
 impl Recorded {
     fn by(content: &[u8]) -> Recorded {
         let second = content.get(PLACE as usize..).unwrap_or_default();
-        let mark = Mark::decode(content).max(Mark::decode(second));
-        mark.map_or(Recorded::Garbage, Recorded::Acknowledged)
+        let position = AcknowledgedPosition::decode(content).max(AcknowledgedPosition::decode(second));
+        position.map_or(Recorded::Garbage, Recorded::Acknowledged)
     }
 }
 
 /// The file, open for writing.
 pub(super) struct Acknowledged {
     file: File,
-    written: Mark,
+    written: AcknowledgedPosition,
     second: bool,
     is_durable: bool,
 }
 
 impl Acknowledged {
     /// Opens or makes the file beside `database`, and writes `mark` into both of its places, one after the other.
-    pub fn begin(database: &Path, mark: Mark, is_durable: bool) -> std::io::Result<Acknowledged> {
+    pub fn begin(
+        database: &Path,
+        position: AcknowledgedPosition,
+        is_durable: bool,
+    ) -> std::io::Result<Acknowledged> {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.open(beside(database))?;
-        let mut this = Acknowledged { file, written: Mark::default(), second: false, is_durable };
+        let mut this =
+            Acknowledged { file, written: AcknowledgedPosition::default(), second: false, is_durable };
         // All of its length is written now: later writes need no room on the disk.
         let rest = vec![0; PLACE as usize - RECORD];
-        this.place(mark)?;
+        this.place(position)?;
         this.file.write_all_at(&rest, RECORD as u64)?;
-        this.place(mark)?;
+        this.place(position)?;
         this.file.write_all_at(&rest, PLACE + RECORD as u64)?;
         if is_durable {
             this.file.sync_all()?;
@@ -112,17 +117,17 @@ impl Acknowledged {
     }
 
     /// When this returns, `mark` is on the disk.
-    pub fn write(&mut self, mark: Mark) -> std::io::Result<()> {
-        if mark == self.written { Ok(()) } else { self.place(mark) }
+    pub fn write(&mut self, position: AcknowledgedPosition) -> std::io::Result<()> {
+        if position == self.written { Ok(()) } else { self.place(position) }
     }
 
-    fn place(&mut self, mark: Mark) -> std::io::Result<()> {
-        self.file.write_all_at(&mark.encode(), if self.second { PLACE } else { 0 })?;
+    fn place(&mut self, position: AcknowledgedPosition) -> std::io::Result<()> {
+        self.file.write_all_at(&position.encode(), if self.second { PLACE } else { 0 })?;
         if self.is_durable {
             self.file.sync_data()?;
         }
         self.second = !self.second;
-        self.written = mark;
+        self.written = position;
         Ok(())
     }
 }
@@ -136,18 +141,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("hub.db");
         assert_eq!(read(&database).unwrap(), Recorded::Nothing);
-        let mark = |revision| Mark { epoch: 2, revision };
-        let mut file = Acknowledged::begin(&database, mark(5), true).unwrap();
+        let position = |revision| AcknowledgedPosition { epoch: 2, revision };
+        let mut file = Acknowledged::begin(&database, position(5), true).unwrap();
         for revision in 6..9 {
-            file.write(mark(revision)).unwrap();
-            assert_eq!(read(&database).unwrap(), Recorded::Acknowledged(mark(revision)));
+            file.write(position(revision)).unwrap();
+            assert_eq!(read(&database).unwrap(), Recorded::Acknowledged(position(revision)));
         }
         let whole = std::fs::read(beside(&database)).unwrap();
         for byte in 0..whole.len() {
             let mut torn = whole.clone();
             torn[byte] ^= 4;
             let told = Recorded::by(&torn);
-            let one_of_two = [7, 8].map(|revision| Recorded::Acknowledged(mark(revision)));
+            let one_of_two = [7, 8].map(|revision| Recorded::Acknowledged(position(revision)));
             assert!(one_of_two.contains(&told), "byte {byte}: {told:?}");
         }
         assert_eq!(Recorded::by(&whole[..20]), Recorded::Garbage);

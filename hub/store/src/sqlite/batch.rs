@@ -70,7 +70,7 @@ pub(super) struct Batch<'a> {
 }
 
 /// By how much a change may make a value larger on a full disk: a deletion that waits for finalizers notes when it began.
-const MARK: usize = 1024;
+const DELETION_STAMP_BYTES: usize = 1024;
 
 /// Where a key stands.
 #[derive(Clone, Copy)]
@@ -105,7 +105,8 @@ impl<'a> Batch<'a> {
         let revision = self.meta.head + 1;
         let created = live.map_or(revision, |live| live.created);
         let previous = live.map(|live| self.value(key, live)).transpose()?;
-        if self.is_short && previous.as_ref().is_none_or(|old| value.len() > old.len() + MARK) {
+        if self.is_short && previous.as_ref().is_none_or(|old| value.len() > old.len() + DELETION_STAMP_BYTES)
+        {
             return Ok(Err(StoreError::Full));
         }
         self.log(revision, key, created, live, Some(value))?;

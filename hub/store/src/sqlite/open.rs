@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::acknowledged::{self, Acknowledged, Mark, Recorded};
+use super::acknowledged::{self, Acknowledged, AcknowledgedPosition, Recorded};
 use super::checked::{LOG, LogRow, damage, live_row};
 use super::file_lock::{FileLock, lock};
 use super::refusal::Refusal;
@@ -52,8 +52,9 @@ pub(super) fn open(options: &SqliteOptions) -> Result<OpenedFile, StoreError> {
     if !options.overwrite_deleted {
         rewrite::forget_cleaned(&db).map_err(|e| named(&e))?;
     }
-    let acknowledged = Acknowledged::begin(path, Mark::of(&meta), options.synchronous_full)
-        .map_err(|e| named(&format!("cannot write {}: {e}", acknowledged::beside(path).display())))?;
+    let acknowledged =
+        Acknowledged::begin(path, AcknowledgedPosition::of(&meta), options.synchronous_full)
+            .map_err(|e| named(&format!("cannot write {}: {e}", acknowledged::beside(path).display())))?;
     Ok(OpenedFile { db, meta, lock, acknowledged })
 }
 
@@ -70,8 +71,8 @@ fn inspect(options: &SqliteOptions) -> Result<(Connection, Meta), Refusal> {
     }
     let beside = acknowledged::beside(&options.path);
     match told {
-        Recorded::Acknowledged(mark) if mark.epoch > meta.epoch || mark.revision > meta.head => {
-            Err(Refusal::behind(&options.path, mark, Mark::of(&meta)))
+        Recorded::Acknowledged(position) if position.epoch > meta.epoch || position.revision > meta.head => {
+            Err(Refusal::behind(&options.path, position, AcknowledgedPosition::of(&meta)))
         }
         Recorded::Garbage => {
             Err(Refusal::Lost(format!("{} is damaged, which tells what was acknowledged", beside.display())))
@@ -120,10 +121,10 @@ fn prepare(db: &Connection, options: &SqliteOptions, told: &Recorded) -> Result<
     let application: i32 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if application == 0 && tables == 0 {
-        let fresh = Mark { epoch: options.first_epoch, revision: 0 };
+        let fresh = AcknowledgedPosition { epoch: options.first_epoch, revision: 0 };
         return match *told {
-            Recorded::Acknowledged(mark) if mark.revision > 0 => {
-                Err(Refusal::behind(&options.path, mark, Mark::default()))
+            Recorded::Acknowledged(position) if position.revision > 0 => {
+                Err(Refusal::behind(&options.path, position, AcknowledgedPosition::default()))
             }
             _ => Ok(first_acknowledge(options, fresh, || create(db, options)).map(|()| false)?),
         };

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::acknowledged::Mark;
+use super::acknowledged::AcknowledgedPosition;
 use super::checked::{ADVICE, damage_of};
 use crate::StoreError;
 
@@ -24,7 +24,11 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) fn behind(path: &Path, acknowledged: Mark, there: Mark) -> Refusal {
+    pub(super) fn behind(
+        path: &Path,
+        acknowledged: AcknowledgedPosition,
+        there: AcknowledgedPosition,
+    ) -> Refusal {
         Refusal::Lost(format!(
             "revision {} of epoch {} was acknowledged, and the file ends at revision {} of epoch {}: what came between is lost, \
              either with the end of {}-wal or because this is an older copy",

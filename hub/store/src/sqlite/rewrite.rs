@@ -98,7 +98,7 @@ pub(super) fn rewrite(db: &Connection, values: &[StoredValue]) -> rusqlite::Resu
 }
 
 /// Puts the whole file together anew, so that nothing is left in it but what it says, and empties the write-ahead log.
-pub(super) fn clean(db: &Connection, mark: u64) -> rusqlite::Result<()> {
+pub(super) fn clean(db: &Connection, layout: u64) -> rusqlite::Result<()> {
     let number = |name: &str| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     if number("page_count")?.saturating_mul(number("page_size")?) > IN_MEMORY {
         db.pragma_update(None, "temp_store", "FILE")?;
@@ -107,7 +107,7 @@ pub(super) fn clean(db: &Connection, mark: u64) -> rusqlite::Result<()> {
     db.pragma_update(None, "temp_store", "MEMORY")?;
     done?;
     empty_log(db)?;
-    write_meta(db, CLEANED, mark)
+    write_meta(db, CLEANED, layout)
 }
 
 fn empty_log(db: &Connection) -> rusqlite::Result<()> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Error};
 
-use super::acknowledged::{self, Acknowledged, Mark, Recorded};
+use super::acknowledged::{self, Acknowledged, AcknowledgedPosition, Recorded};
 use super::checked::{LOG, LogRow, damage_of, live_sum};
 use super::schema::{Role, connect, create, read_head, write_meta};
 use super::{SqliteOptions, from_sql, to_sql};
@@ -30,27 +30,31 @@ pub(super) fn rebuild(options: &SqliteOptions) -> Result<(), StoreError> {
     let mut made = options.clone();
     made.path = with_ending(&options.path, ".salvaged");
     remove(&made.path).map_err(|error| refused(&error))?;
-    let mark = copy(&old, &made, floor(&old, options)).map_err(|error| refused(&error))?;
+    let position = copy(&old, &made, floor(&old, options)).map_err(|error| refused(&error))?;
     drop(old);
-    replace(options, &made.path, mark).map_err(|error| refused(&error))
+    replace(options, &made.path, position).map_err(|error| refused(&error))
 }
 
 /// The highest epoch and revision that are known to have been given out.
-fn floor(old: &Connection, options: &SqliteOptions) -> Mark {
+fn floor(old: &Connection, options: &SqliteOptions) -> AcknowledgedPosition {
     let number = |name: &str| {
         let read = old.query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0));
         read.map_or(0, from_sql)
     };
     let told = match acknowledged::read(&options.path) {
-        Ok(Recorded::Acknowledged(mark)) => mark,
-        _ => Mark { epoch: number("epoch").max(options.first_epoch), revision: 0 },
+        Ok(Recorded::Acknowledged(position)) => position,
+        _ => AcknowledgedPosition { epoch: number("epoch").max(options.first_epoch), revision: 0 },
     };
     let head = read_head(old, 0).unwrap_or(0);
-    Mark { epoch: told.epoch, revision: told.revision.max(head) }
+    AcknowledgedPosition { epoch: told.epoch, revision: told.revision.max(head) }
 }
 
 /// Writes what can be read into a new file. Returns where that stands.
-fn copy(old: &Connection, options: &SqliteOptions, floor: Mark) -> rusqlite::Result<Mark> {
+fn copy(
+    old: &Connection,
+    options: &SqliteOptions,
+    floor: AcknowledgedPosition,
+) -> rusqlite::Result<AcknowledgedPosition> {
     let found = newest(old);
     let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&options.path);
     file.map_err(|error| Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -67,15 +71,15 @@ fn copy(old: &Connection, options: &SqliteOptions, floor: Mark) -> rusqlite::Res
         index.execute((key, to_sql(revision), to_sql(created), sum.cast_signed()))?;
         live = live.wrapping_add(sum);
     }
-    let mark = Mark { epoch: floor.epoch.saturating_add(1), revision: floor.revision };
-    let head = mark.revision;
+    let position = AcknowledgedPosition { epoch: floor.epoch.saturating_add(1), revision: floor.revision };
+    let head = position.revision;
     for (name, value) in
-        [("epoch", mark.epoch), ("indexed", head), ("compacted", head), ("swept", head), ("live", live)]
+        [("epoch", position.epoch), ("indexed", head), ("compacted", head), ("swept", head), ("live", live)]
     {
         write_meta(&transaction, name, value)?;
     }
     transaction.commit()?;
-    Ok(mark)
+    Ok(position)
 }
 
 /// Walks the log from both ends, so that one page that cannot be read hides as little as possible.
@@ -120,7 +124,7 @@ fn walk(old: &Connection, order: &str, found: &mut Found, at: &mut Revision) -> 
 }
 
 /// Sets the old file aside, and what was acknowledged with it.
-fn replace(options: &SqliteOptions, made: &Path, mark: Mark) -> std::io::Result<()> {
+fn replace(options: &SqliteOptions, made: &Path, position: AcknowledgedPosition) -> std::io::Result<()> {
     let aside = with_ending(&options.path, ".damaged");
     remove(&aside)?;
     for ending in ["", "-wal", "-shm"] {
@@ -131,8 +135,8 @@ fn replace(options: &SqliteOptions, made: &Path, mark: Mark) -> std::io::Result<
     }
     std::fs::rename(made, &options.path)?;
     sync_folder(&options.path)?;
-    Acknowledged::begin(&options.path, mark, options.synchronous_full)?;
-    tracing::warn!(aside = %aside.display(), epoch = mark.epoch, revision = mark.revision,
+    Acknowledged::begin(&options.path, position, options.synchronous_full)?;
+    tracing::warn!(aside = %aside.display(), epoch = position.epoch, revision = position.revision,
         "what could be read was taken over, in a new epoch; the damaged file is kept until it is removed by hand");
     Ok(())
 }

@@ -30,8 +30,8 @@ impl SqliteStore {
     ///
     /// # Errors
     /// The file cannot be wiped or written; nothing is remembered then.
-    pub async fn clean(&self, mark: u64) -> Result<(), StoreError> {
-        self.writes.clean(mark).await
+    pub async fn clean(&self, layout: u64) -> Result<(), StoreError> {
+        self.writes.clean(layout).await
     }
 
     /// The mark of the last [`SqliteStore::clean`], unless something was rewritten since.

@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::acknowledged::{Acknowledged, Mark};
+use super::acknowledged::{Acknowledged, AcknowledgedPosition};
 use super::checked::{LogRow, live_sum};
 use super::refusal::Refusal;
 use super::schema::{VERSION, read_head, write_meta};
@@ -14,10 +14,10 @@ use super::{SqliteOptions, from_sql};
 /// Writes what is acknowledged before `change` makes a file that must have that beside it.
 pub(super) fn first_acknowledge(
     options: &SqliteOptions,
-    mark: Mark,
+    position: AcknowledgedPosition,
     change: impl FnOnce() -> rusqlite::Result<()>,
 ) -> Result<(), Refusal> {
-    Acknowledged::begin(&options.path, mark, options.synchronous_full)
+    Acknowledged::begin(&options.path, position, options.synchronous_full)
         .map_err(|error| Refusal::Foreign(format!("cannot write what is acknowledged: {error}")))?;
     Ok(change()?)
 }
@@ -32,8 +32,8 @@ pub(super) fn take_over(db: &Connection, options: &SqliteOptions, version: i32) 
     let (epoch, compacted, swept) = (number("epoch")?, number("compacted")?, number("swept")?);
     let head = read_head(&transaction, compacted)?;
     let indexed = if version == 1 { head } else { number("indexed")? };
-    let mark = Mark { epoch, revision: head };
-    first_acknowledge(options, mark, || {
+    let position = AcknowledgedPosition { epoch, revision: head };
+    first_acknowledge(options, position, || {
         let columns =
             ["log", "live", "meta"].map(|table| format!("ALTER TABLE {table} ADD COLUMN sum INTEGER;"));
         transaction.execute_batch(&columns.concat())?;

@@ -14,7 +14,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
-use super::acknowledged::{Acknowledged, Mark};
+use super::acknowledged::{Acknowledged, AcknowledgedPosition};
 use super::batch::{Answer, Batch, Operation};
 use super::checkpoint::{CHECKPOINT_PAGES, WalUse};
 use super::in_place::InPlace;
@@ -87,9 +87,9 @@ impl WriteQueue {
     }
 
     /// Wipes what the file holds no more.
-    pub async fn clean(&self, mark: u64) -> Result<(), StoreError> {
+    pub async fn clean(&self, layout: u64) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Request::Clean(mark, answer)).await.map_err(|_| StoreError::Closed)?;
+        self.requests.send(Request::Clean(layout, answer)).await.map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -198,9 +198,9 @@ impl Writer {
             if !batch.is_empty() || self.is_sweeping() {
                 self.commit(batch);
             }
-            if let Some((mark, answer)) = self.cleaning.take() {
+            if let Some((layout, answer)) = self.cleaning.take() {
                 // A caller that went away does not want its answer.
-                let _ = answer.send(self.clean(mark));
+                let _ = answer.send(self.clean(layout));
             }
             self.compact_by_itself();
         }
@@ -237,7 +237,7 @@ impl Writer {
                 *bytes += operation.weight();
                 batch.push(Pending { operation, answer, _room });
             }
-            Request::Clean(mark, answer) => self.cleaning = Some((mark, answer)),
+            Request::Clean(layout, answer) => self.cleaning = Some((layout, answer)),
             Request::Close => {
                 self.requests.close();
                 self.room.close();
@@ -245,10 +245,10 @@ impl Writer {
         }
     }
 
-    fn clean(&mut self, mark: u64) -> Result<(), StoreError> {
+    fn clean(&mut self, layout: u64) -> Result<(), StoreError> {
         self.make_sure()?;
         let db = &self.db;
-        let cleaned = self.wal.write(|| rewrite::clean(db, mark).map(|()| ((), 0)));
+        let cleaned = self.wal.write(|| rewrite::clean(db, layout).map(|()| ((), 0)));
         cleaned.map_err(|error| failed(&error))
     }
 
@@ -298,7 +298,7 @@ impl Writer {
     }
 
     fn acknowledge(&mut self, meta: &Meta) -> Result<(), StoreError> {
-        let told = self.acknowledged.write(Mark::of(meta));
+        let told = self.acknowledged.write(AcknowledgedPosition::of(meta));
         told.map_err(|error| StoreError::Backend(format!("noting what is acknowledged: {error}")))
     }
 

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::object;
+use crate::{object, time};
 
 const GI: u64 = 1 << 30;
 
@@ -45,7 +45,7 @@ fn stamp_taints(spec: &mut Map<String, Value>, now: Timestamp) {
     for taint in taints.into_iter().flatten().filter_map(Value::as_object_mut) {
         let evicts = taint.get("effect").and_then(Value::as_str) == Some("NoExecute");
         if evicts && taint.get("timeAdded").is_none_or(Value::is_null) {
-            taint.insert("timeAdded".to_owned(), Value::from(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+            taint.insert("timeAdded".to_owned(), Value::from(time::seconds(now)));
         }
     }
 }

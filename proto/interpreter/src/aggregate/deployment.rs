@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;
 use karmada_api::object;
+use karmada_api::time;
 use serde_json::{Map, Value, json};
 
 use super::{all_observed, reported, status_mut, sum, workload};
@@ -29,7 +30,7 @@ pub fn aggregate(object: &mut Value, items: &[AggregatedStatusItem], now: Timest
         ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"];
     workload::sums(object, items, &[], &unless_zero)?;
     let sayings = [available(object, items)?, progressing(object, items)?];
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = time::seconds(now);
     let conditions = status_mut(object).entry("conditions").or_insert_with(|| json!([]));
     if !conditions.is_array() {
         *conditions = json!([]);

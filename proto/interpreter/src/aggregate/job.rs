@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;
+use karmada_api::time;
 use serde_json::{Value, json};
 
 use super::{put, reported, status_mut, sum};
@@ -53,7 +54,7 @@ pub fn job(object: &mut Value, items: &[AggregatedStatusItem], now: Timestamp) -
     if ends.len() == items.len() {
         status.insert("completionTime".to_owned(), json!(ends[ends.len() - 1]));
     }
-    let conditions = conditions(items, &now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let conditions = conditions(items, &time::seconds(now));
     if !conditions.is_empty() {
         status.insert("conditions".to_owned(), Value::Array(conditions));
     }

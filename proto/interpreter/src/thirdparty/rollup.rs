@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 use karmada_api::binding::AggregatedStatusItem;
 use karmada_api::object;
+use karmada_api::time;
 use serde_json::{Map, Value, json};
 
 use super::read::text;
@@ -114,7 +115,7 @@ pub fn since(earlier: &[Value], says: &Value, times: &[&str], now: Timestamp) ->
     let same = earlier.iter().find(|condition| {
         ["type", "status", "reason", "message"].iter().all(|field| condition.get(field) == says.get(field))
     });
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = time::seconds(now);
     let mut condition = says.clone();
     for field in times {
         let time = same.map(|same| text(same, field)).filter(|time| !time.is_empty()).unwrap_or(&now);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::kube::KubeMember;
-use crate::proven::ProvenMember;
+use crate::verified_member::ProvenMember;
 use crate::{Member, MemberError};
 
 /// One address, behind which is `ours`, and `theirs` for connections that are made once it has moved.

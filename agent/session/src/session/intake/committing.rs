@@ -60,13 +60,13 @@ impl Intake {
             let ack = v1::Ack { epoch: self.epoch, cursor: self.cursor };
             out.push_back(agent_frame::Body::Ack(ack));
         }
-        std::mem::take(&mut self.settled)
+        std::mem::take(&mut self.owed_credit)
     }
 
     /// What [`Intake::take_changes`] gave is held, though not on disk: the credit that it used up is free again.
     pub(in crate::session) fn held_for_now(&mut self) -> Vec<u64> {
         self.committing = false;
-        std::mem::take(&mut self.settled)
+        std::mem::take(&mut self.owed_credit)
     }
 
     /// Whether more was taken than was acknowledged.
@@ -75,8 +75,8 @@ impl Intake {
     }
 
     /// Credit that was used up by what needed no writing.
-    pub(in crate::session) fn take_settled(&mut self) -> Vec<u64> {
-        if self.has_changes() { Vec::new() } else { std::mem::take(&mut self.settled) }
+    pub(in crate::session) fn take_unwritten_credit(&mut self) -> Vec<u64> {
+        if self.has_changes() { Vec::new() } else { std::mem::take(&mut self.owed_credit) }
     }
 
     /// Whether changes that were taken are not known to be on disk.
@@ -98,8 +98,8 @@ impl Intake {
 
     /// The last cursor worth writing, and the half-received body.
     pub(in crate::session) fn into_parts(self) -> (Vec<Change>, Assembly) {
-        let settled = self.wanted.is_empty() && self.changes.is_empty() && !self.committing && !self.withheld;
-        let cursor = settled.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
+        let is_idle = self.wanted.is_empty() && self.changes.is_empty() && !self.committing && !self.withheld;
+        let cursor = is_idle.then_some(self.lazy_cursor).filter(|lazy| *lazy > self.cursor);
         let changes = cursor.map(|cursor| vec![Change::Timeline(self.speaking), Change::Cursor(cursor)]);
         (changes.unwrap_or_default(), self.assembly.carried_over())
     }

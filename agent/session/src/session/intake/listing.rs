@@ -126,7 +126,7 @@ impl Intake {
         out.push_back(agent_frame::Body::Rows(v1::Rows { table, rows, last: true }));
     }
 
-    pub(super) fn mark(&mut self, key: &str) {
+    pub(super) fn note_listed(&mut self, key: &str) {
         if let Some(Listing::Whole(listed)) = &mut self.listing {
             listed.insert(key.to_owned());
         }

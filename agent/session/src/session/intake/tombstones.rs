@@ -11,12 +11,12 @@ use crate::session::held::Phase;
 impl Intake {
     /// A Work is to be removed, or forgotten.
     pub(in crate::session) fn tombstone(&mut self, tombstone: v1::Tombstone, out: &mut Out) {
-        self.settled.push(0);
+        self.owed_credit.push(0);
         if tombstone.epoch != self.epoch {
             return;
         }
         self.drop_pending_delta(&tombstone.key);
-        self.mark(&tombstone.key);
+        self.note_listed(&tombstone.key);
         let released = match TombstoneReason::try_from(tombstone.reason) {
             Ok(TombstoneReason::Deleted) => false,
             Ok(TombstoneReason::Released) => true,

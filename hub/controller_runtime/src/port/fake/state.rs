@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use parking_lot::Mutex;
 
-use super::super::Source;
+use super::super::JsonSource;
 use super::{ApiError, Change, DeletionPropagation, Key, Object, Resource};
 
 /// Kinds whose content is one: no status of its own.
@@ -67,7 +67,7 @@ struct Counted {
     calls: Calls,
 }
 
-impl Source for Counted {
+impl JsonSource for Counted {
     fn json(&self) -> Bytes {
         *self.calls.lock().entry(("read", self.kind.clone())).or_default() += 1;
         self.json.clone()
@@ -81,7 +81,7 @@ pub(super) struct Watcher {
 }
 
 /// As the hub's: a digest of what is set in metadata without raising the generation.
-fn marks(object: &Value) -> u64 {
+fn metadata_digest(object: &Value) -> u64 {
     let mut digest = std::hash::DefaultHasher::new();
     for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
         std::hash::Hash::hash(&object["metadata"][field].to_string(), &mut digest);
@@ -165,7 +165,7 @@ impl State {
     }
 
     pub(super) fn now_text(&self) -> String {
-        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        karmada_api::time::seconds(self.now)
     }
 
     pub(super) fn live(&self, resource: &Resource, key: &Key) -> Result<Arc<Object>, ApiError> {
@@ -185,9 +185,9 @@ impl State {
             revision: self.revision,
             generation: object["metadata"]["generation"].as_i64().unwrap_or(0),
             deleting: object["metadata"]["deletionTimestamp"].is_string(),
-            marks: marks(&object),
+            metadata_digest: metadata_digest(&object),
             labels: labels.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
-            source: Arc::new(Counted {
+            json_source: Arc::new(Counted {
                 json: Bytes::from(object.to_string()),
                 kind: resource.kind.to_string(),
                 calls: self.calls.clone(),

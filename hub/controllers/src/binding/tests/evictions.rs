@@ -4,7 +4,7 @@ use karmada_core::feature_gates::{FeatureGates, Gate};
 use serde_json::json;
 
 use super::*;
-use crate::rig::{self, BINDING_API as API, Rig, key};
+use crate::testing::{self, BINDING_API as API, Rig, key};
 
 const WORK: (&str, &str) = (WORK_API, "Work");
 
@@ -16,8 +16,8 @@ async fn look(rig: &Rig) -> Result<Action, Error> {
 
 /// `web` is in `m1`, and has its Work there.
 async fn placed() -> Rig {
-    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
-    let objects = clusters.chain([rig::config_map("web"), rig::binding("web", &json!({}), &["m1"])]);
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
+    let objects = clusters.chain([testing::config_map("web"), testing::binding("web", &json!({}), &["m1"])]);
     let rig = Rig::new(objects).await;
     look(&rig).await.unwrap();
     assert_eq!(works(&rig), ["m1"]);

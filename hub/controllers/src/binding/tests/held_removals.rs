@@ -6,7 +6,7 @@ use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use serde_json::json;
 
 use super::*;
-use crate::rig::{self, CLUSTER_API, POLICY_API, Rig};
+use crate::testing::{self, CLUSTER_API, POLICY_API, Rig};
 
 const COUNT: usize = 30;
 
@@ -16,9 +16,9 @@ fn name(at: usize) -> String {
 
 /// Two sites, and `COUNT` ConfigMaps in the first of them.
 async fn placed(more: &[Value]) -> Rig {
-    let sites = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({"site": name})));
-    let templates = (0..COUNT).map(|at| rig::config_map(&name(at)));
-    let bindings = (0..COUNT).map(|at| rig::binding(&name(at), &json!({}), &["m1"]));
+    let sites = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({"site": name})));
+    let templates = (0..COUNT).map(|at| testing::config_map(&name(at)));
+    let bindings = (0..COUNT).map(|at| testing::binding(&name(at), &json!({}), &["m1"]));
     let rig = Rig::new(sites.chain(templates).chain(bindings).chain(more.iter().cloned())).await;
     reconcile_all(&rig).await;
     assert_eq!(works(&rig, "m1"), (COUNT, 0));
@@ -26,7 +26,7 @@ async fn placed(more: &[Value]) -> Rig {
 }
 
 fn binding_key(at: usize) -> Key {
-    rig::key("default", &format!("{}-configmap", name(at)))
+    testing::key("default", &format!("{}-configmap", name(at)))
 }
 
 async fn reconcile_all(rig: &Rig) {
@@ -58,7 +58,7 @@ fn works(rig: &Rig, cluster: &str) -> (usize, usize) {
 
 async fn confirm(rig: &Rig, word: &str) {
     let edit = |cluster: &mut Value| cluster["metadata"]["annotations"][CONFIRM_REMOVALS] = json!(word);
-    rig.edit((CLUSTER_API, "Cluster"), &rig::key("", "m1"), edit).await;
+    rig.edit((CLUSTER_API, "Cluster"), &testing::key("", "m1"), edit).await;
 }
 
 fn link_policy(deletes: &Value) -> Value {
@@ -129,7 +129,7 @@ async fn a_word_wakes_the_bindings_whose_works_wait() {
     assert_eq!(woken.lock().len(), 20);
     woken.lock().clear();
     let edit = |cluster: &mut Value| cluster["spec"]["region"] = json!("eu");
-    rig.edit((CLUSTER_API, "Cluster"), &rig::key("", "m1"), edit).await;
+    rig.edit((CLUSTER_API, "Cluster"), &testing::key("", "m1"), edit).await;
     assert_eq!(woken.lock().len(), 0, "nothing was said");
 }
 
@@ -145,7 +145,7 @@ async fn a_policy_that_holds_nothing_back_lets_go_what_waits() {
     assert_eq!(works(&rig, "m1"), (20, 20), "what waits is not counted anew");
     rig.api.seed(policy(100));
     rig.quiet().await;
-    assert_eq!(rig.shared.removal_limit.all_marked().len(), 20, "all of them are woken");
+    assert_eq!(rig.shared.removal_limit.all_held().len(), 20, "all of them are woken");
     reconcile_all(&rig).await;
     assert_eq!(works(&rig, "m1"), (0, 0));
 }
@@ -173,7 +173,7 @@ async fn what_a_person_deletes_goes_however_much_it_is() {
 #[tokio::test(start_paused = true)]
 async fn of_a_cluster_that_is_leaving_everything_goes() {
     let rig = placed(&[]).await;
-    rig.delete((CLUSTER_API, "Cluster"), &rig::key("", "m1")).await;
+    rig.delete((CLUSTER_API, "Cluster"), &testing::key("", "m1")).await;
     move_all(&rig, "m2").await;
     assert_eq!(works(&rig, "m1"), (0, 0));
 }
@@ -184,7 +184,7 @@ async fn of_a_cluster_that_is_gone_nothing_is_remembered() {
     let rig = placed(&[]).await;
     move_all(&rig, "m2").await;
     assert_eq!(rig.shared.removal_limit.remembers(), 1);
-    rig.remove((CLUSTER_API, "Cluster"), &rig::key("", "m1")).await;
+    rig.remove((CLUSTER_API, "Cluster"), &testing::key("", "m1")).await;
     assert_eq!(rig.shared.removal_limit.remembers(), 0);
 }
 
@@ -214,7 +214,7 @@ async fn a_policy_that_changes_while_works_wait_lets_none_go_and_none_be_stuck()
         rig.api.seed(link_policy(&deletes));
         reconcile_all(&rig).await;
         assert_eq!(works(&rig, "m1"), (20, 20), "{deletes}");
-        rig.delete(("edge.karmada.io/v1alpha1", "LinkPolicy"), &rig::key("", "p")).await;
+        rig.delete(("edge.karmada.io/v1alpha1", "LinkPolicy"), &testing::key("", "p")).await;
         reconcile_all(&rig).await;
         assert_eq!(works(&rig, "m1"), (20, 20), "{deletes} is gone");
         confirm(&rig, "20260501T120000Z").await;
@@ -272,7 +272,7 @@ async fn several_at_once_take_no_more_than_one_after_the_other() {
 #[tokio::test(start_paused = true)]
 async fn of_a_cluster_that_cannot_be_read_no_more_goes_than_its_policy_says() {
     let rig = placed(&[link_policy(&json!({"maxObjects": 3, "maxPercent": 50}))]).await;
-    let [mut unreadable, _] = rig::cluster("m1", &json!({"site": "m1"}));
+    let [mut unreadable, _] = testing::cluster("m1", &json!({"site": "m1"}));
     let readable = unreadable.clone();
     unreadable["status"]["resourceSummary"] = json!({"allocatableModelings": [{"grade": -1, "count": 1}]});
     rig.api.seed(unreadable);
@@ -305,7 +305,7 @@ async fn what_is_wanted_again_waits_no_more_also_where_it_cannot_be_made() {
         rig.quiet().await;
     }
     assert_eq!(works(&rig, "m1"), (20, 0));
-    assert!(rig.shared.removal_limit.all_marked().iter().all(|work| &*work.key.namespace != "karmada-es-m1"));
+    assert!(rig.shared.removal_limit.all_held().iter().all(|work| &*work.key.namespace != "karmada-es-m1"));
     confirm(&rig, "20260501T120000Z").await;
     move_all(&rig, "m2").await;
     reconcile_all(&rig).await;
@@ -323,23 +323,23 @@ async fn what_waits_goes_with_its_binding_and_with_its_cluster() {
     assert_eq!(works(&rig, "m1"), (0, 0), "a person deleted the bindings");
     let rig = placed(&[]).await;
     move_all(&rig, "m2").await;
-    rig.delete((CLUSTER_API, "Cluster"), &rig::key("", "m1")).await;
+    rig.delete((CLUSTER_API, "Cluster"), &testing::key("", "m1")).await;
     reconcile_all(&rig).await;
     assert_eq!(works(&rig, "m1"), (0, 0), "a person deleted the Cluster");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_is_marked_whatever_happens_between() {
-    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({"site": name})));
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({"site": name})));
     let mut objects: Vec<Value> = clusters.collect();
-    objects.extend([rig::config_map("web"), rig::binding("web", &json!({}), &["m2"])]);
+    objects.extend([testing::config_map("web"), testing::binding("web", &json!({}), &["m2"])]);
     objects.push(link_policy(&json!({"maxObjects": 0, "maxPercent": 0})));
     objects.push(json!({"apiVersion": WORK_API, "kind": "Work", "metadata": {"name": "old", "namespace": "karmada-es-m1",
         "labels": {"resourcebinding.karmada.io/permanent-id": "b-web"}}, "spec": {"workload": {"manifests": []}}}));
     let look = async |rig: &Rig| {
-        Binding::new(rig.shared.clone()).reconcile(&rig::key("default", "web-configmap")).await
+        Binding::new(rig.shared.clone()).reconcile(&testing::key("default", "web-configmap")).await
     };
-    let (api, writes) = rig::bears_trouble(&objects, look).await;
+    let (api, writes) = testing::bears_trouble(&objects, look).await;
     assert_eq!(writes, 2, "the mark, and the Work of the other site");
     let old = api.value(WORK_API, "Work", "karmada-es-m1", "old").unwrap();
     assert_eq!(old["metadata"]["labels"][REMOVAL_HELD], "20260501T120000Z");
@@ -384,11 +384,11 @@ async fn what_follows_goes_after_what_it_follows() {
 /// One Work, and with it everything of a kind that the site has, whoever made it.
 #[tokio::test(start_paused = true)]
 async fn a_definition_of_a_kind_waits_alone() {
-    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({"site": name})));
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({"site": name})));
     let name = "widgets.example.com";
     let binding = format!("{name}-customresourcedefinition");
     let definition = |clusters: &[&str]| {
-        let mut made = rig::binding("web", &json!({}), clusters);
+        let mut made = testing::binding("web", &json!({}), clusters);
         made["kind"] = json!("ClusterResourceBinding");
         made["metadata"] = json!({"name": binding, "generation": 1, "finalizers": ["karmada.io/cluster-resource-binding-controller"],
             "labels": {"clusterresourcebinding.karmada.io/permanent-id": "b-widgets"}});
@@ -399,13 +399,13 @@ async fn a_definition_of_a_kind_waits_alone() {
     let rig = Rig::new(clusters.chain([template, definition(&["m1"])])).await;
     let controller = Binding::new(rig.shared.clone());
     let look = async || {
-        controller.reconcile(&rig::key("", &binding)).await.unwrap();
+        controller.reconcile(&testing::key("", &binding)).await.unwrap();
         rig.quiet().await;
         (works(&rig, "m1"), works(&rig, "m2"))
     };
     assert_eq!(look().await, ((1, 0), (0, 0)));
     let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
-    rig.edit((BINDING_API, "ClusterResourceBinding"), &rig::key("", &binding), edit).await;
+    rig.edit((BINDING_API, "ClusterResourceBinding"), &testing::key("", &binding), edit).await;
     assert_eq!(look().await, ((1, 1), (1, 0)));
     confirm(&rig, "20260501T120000Z").await;
     assert_eq!(look().await, ((0, 0), (1, 0)));

@@ -1,7 +1,7 @@
 //! A ResidencyRule keeps a template out of a cluster: its other clusters go on, whoever names the clusters.
 
 use super::*;
-use crate::rig::key;
+use crate::testing::key;
 
 const RULE_API: &str = "edge.karmada.io/v1alpha1";
 
@@ -12,12 +12,12 @@ fn rule(labels: &Value) -> Value {
 
 fn objects(spec: &Value) -> Vec<Value> {
     let mut objects: Vec<Value> =
-        ["m1", "m2", "m3"].iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
-    let mut binding = rig::binding("web", &json!({}), &[]);
+        ["m1", "m2", "m3"].iter().flat_map(|name| testing::cluster(name, &json!({}))).collect();
+    let mut binding = testing::binding("web", &json!({}), &[]);
     for (field, value) in spec.as_object().unwrap() {
         binding["spec"][field] = value.clone();
     }
-    objects.extend([rig::config_map("web"), binding]);
+    objects.extend([testing::config_map("web"), binding]);
     objects
 }
 
@@ -40,7 +40,7 @@ async fn the_other_clusters_go_on() {
     ] {
         let mut objects = objects(&spec);
         objects.push(rule(&json!({})));
-        let (api, _) = rig::bears_trouble(&objects, look).await;
+        let (api, _) = testing::bears_trouble(&objects, look).await;
         assert_eq!(places(&api), ["karmada-es-m2"], "{spec}");
     }
 }
@@ -67,10 +67,10 @@ async fn overrides_are_no_way_around() {
     objects[6]["metadata"]["labels"] = json!({"data": "personal"});
     objects.extend([
         rule(&json!({"matchLabels": {"data": "personal"}})),
-        json!({"apiVersion": rig::POLICY_API, "kind": "OverridePolicy", "metadata": {"name": "o", "namespace": "default"}, "spec": {"overrideRules": [
+        json!({"apiVersion": testing::POLICY_API, "kind": "OverridePolicy", "metadata": {"name": "o", "namespace": "default"}, "spec": {"overrideRules": [
             {"overriders": {"labelsOverrider": [{"operator": "remove", "value": {"data": "personal"}}]}}]}}),
     ]);
-    let (api, _) = rig::bears_trouble(&objects, look).await;
+    let (api, _) = testing::bears_trouble(&objects, look).await;
     assert_eq!(places(&api), ["karmada-es-m2"]);
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::running::Running;
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, POLICY_API, Rig, WORK_API, key};
+use crate::testing::{self, BINDING_API, POLICY_API, Rig, WORK_API, key};
 
 const DEPLOYMENT: (&str, &str) = ("apps/v1", "Deployment");
 const MAP: (&str, &str) = ("v1", "ConfigMap");
@@ -40,7 +40,7 @@ struct Fleet {
 impl Fleet {
     /// Two clusters, and these.
     async fn new(objects: impl IntoIterator<Item = Value>) -> Self {
-        let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+        let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
         Fleet::over(Rig::new(clusters.chain(objects)).await).await
     }
 
@@ -110,13 +110,13 @@ fn both(names: &[&str]) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_workload_refers_to_goes_where_it_goes() {
-    let objects = [policy(&["m1", "m2"]), deployment("web", &[]), rig::config_map("web-settings")];
+    let objects = [policy(&["m1", "m2"]), deployment("web", &[]), testing::config_map("web-settings")];
     let fleet = Fleet::new(objects).await;
     assert_eq!(fleet.placed(), both(&["ConfigMap/web-settings", "Deployment/web"]));
 
     // It refers to one more, which comes later.
     fleet.edit(DEPLOYMENT, "web", |web| web["spec"] = deployment("web", &["later"])["spec"].clone()).await;
-    fleet.rig.api.seed(rig::config_map("later"));
+    fleet.rig.api.seed(testing::config_map("later"));
     fleet.rest().await;
     assert_eq!(fleet.placed(), both(&["ConfigMap/later", "ConfigMap/web-settings", "Deployment/web"]));
 
@@ -145,7 +145,7 @@ async fn what_a_workload_refers_to_goes_where_it_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn what_others_did_to_an_attached_binding_is_put_right() {
-    let objects = [policy(&["m1", "m2"]), deployment("web", &[]), rig::config_map("web-settings")];
+    let objects = [policy(&["m1", "m2"]), deployment("web", &[]), testing::config_map("web-settings")];
     let fleet = Fleet::new(objects).await;
     let binding = (BINDING_API, "ResourceBinding");
     let before = fleet.rig.api.value(binding.0, binding.1, "default", "web-settings-configmap").unwrap();
@@ -169,8 +169,12 @@ async fn what_others_did_to_an_attached_binding_is_put_right() {
 /// What a customization says follows as well: as soon as it says so, and by labels as objects get and lose them.
 #[tokio::test(start_paused = true)]
 async fn what_a_customization_selects_follows_as_its_labels_say() {
-    let objects =
-        [policy(&["m1"]), deployment("web", &[]), rig::config_map("web-settings"), rig::config_map("extra")];
+    let objects = [
+        policy(&["m1"]),
+        deployment("web", &[]),
+        testing::config_map("web-settings"),
+        testing::config_map("extra"),
+    ];
     let fleet = Fleet::new(objects).await;
     assert_eq!(fleet.placed(), ["m1 ConfigMap/web-settings", "m1 Deployment/web"]);
     let script = "function GetDependencies(obj) return {{ apiVersion = 'v1', kind = 'ConfigMap', \
@@ -196,11 +200,11 @@ async fn what_a_customization_selects_follows_as_its_labels_say() {
 
 /// A policy's Deployments with as many ConfigMaps, and one that each tenth of them refers to.
 fn many(count: usize) -> Vec<Value> {
-    let mut objects = vec![policy(&["m1"]), rig::config_map("shared")];
+    let mut objects = vec![policy(&["m1"]), testing::config_map("shared")];
     for number in 0..count {
         let name = format!("web-{number:04}");
         objects.push(deployment(&name, if number % 10 == 3 { &["shared"] } else { &[] }));
-        objects.push(rig::config_map(&format!("{name}-settings")));
+        objects.push(testing::config_map(&format!("{name}-settings")));
     }
     objects
 }
@@ -216,7 +220,7 @@ async fn an_event_of_what_follows_costs_the_same_with_ten_referrers_and_with_a_t
         };
         let changes = fleet.cost(async |rig| edit(rig, one).await).await;
         let shared = fleet.cost(async |rig| edit(rig, "shared").await).await;
-        let unrelated = fleet.cost(async |rig| drop(rig.api.seed(rig::config_map("nobodys")))).await;
+        let unrelated = fleet.cost(async |rig| drop(rig.api.seed(testing::config_map("nobodys")))).await;
         let uninteresting = ["wake dependencies-distributor"];
         for costs in [&changes, &shared, &unrelated] {
             assert!(uninteresting.iter().all(|what| !costs.contains_key(*what)), "{costs:?}");
@@ -229,7 +233,7 @@ async fn an_event_of_what_follows_costs_the_same_with_ten_referrers_and_with_a_t
                 .await;
             })
             .await;
-        let comes = fleet.cost(async |rig| drop(rig.api.seed(rig::config_map("new")))).await;
+        let comes = fleet.cost(async |rig| drop(rig.api.seed(testing::config_map("new")))).await;
         assert_eq!(comes["create ResourceBinding"], 1, "{comes:?}");
         measured.push([changes, shared, unrelated, refers, comes]);
         fleet.end().await;

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::running::Running;
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+use crate::testing::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
 
 /// One ConfigMap that a policy places in one of two clusters.
 fn objects() -> Vec<Value> {
     let mut objects: Vec<Value> =
-        ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
-    objects.push(rig::config_map("web"));
+        ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({}))).collect();
+    objects.push(testing::config_map("web"));
     objects.push(json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
         "metadata": {"name": "web", "namespace": "default", "generation": 1,
             "labels": {"propagationpolicy.karmada.io/permanent-id": "id-web"}},

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::running::{self, Running};
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+use crate::testing::{self, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
 
 const API: &str = "multicluster.x-k8s.io/v1alpha1";
 
 /// A cluster that has the two kinds.
 fn cluster(name: &str) -> [Value; 2] {
-    let [mut cluster, namespace] = rig::cluster(name, &json!({}));
+    let [mut cluster, namespace] = testing::cluster(name, &json!({}));
     cluster["status"]["apiEnablements"] = json!([{"groupVersion": API, "resources": [
         {"name": "serviceexports", "kind": "ServiceExport"}, {"name": "serviceimports", "kind": "ServiceImport"}]}]);
     [cluster, namespace]

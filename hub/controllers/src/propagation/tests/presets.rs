@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::running::{self, Running};
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, key};
+use crate::testing::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, key};
 
 /// A fleet in which one Deployment of six replicas is to go where a preset says.
 struct Fleet {
@@ -29,7 +29,7 @@ impl Fleet {
         policy["metadata"]["labels"] = json!({"clusterpropagationpolicy.karmada.io/permanent-id": preset});
         let mut objects = vec![policy, deployment(preset)];
         for (name, labels) in clusters {
-            let [mut cluster, namespace] = rig::cluster(name, labels);
+            let [mut cluster, namespace] = testing::cluster(name, labels);
             cluster["status"]["resourceSummary"] =
                 json!({"allocatable": {"cpu": "40", "memory": "64Gi", "pods": "110"}});
             cluster["spec"]["zones"] = labels.get("zone").map_or(json!([]), |zone| json!([zone]));

@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::rig::{Present, Rig};
+use crate::testing::{Present, Rig};
 
 /// The loops of one hub.
 pub(super) struct Running {

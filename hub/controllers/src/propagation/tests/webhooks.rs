@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::running::Running;
 use super::*;
 use crate::port::Api;
-use crate::rig::{self, BINDING_API, POLICY_API, Rig, WORK_API, key};
+use crate::testing::{self, BINDING_API, POLICY_API, Rig, WORK_API, key};
 
 const DEPLOYMENT: (&str, &str) = ("apps/v1", "Deployment");
 const CONFIGURATION: (&str, &str) = ("config.karmada.io/v1alpha1", "ResourceInterpreterWebhookConfiguration");
@@ -125,8 +125,8 @@ struct Fleet {
 
 impl Fleet {
     async fn new(fails: &[(&'static str, Value)], operations: &[&str]) -> Self {
-        let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
-        let rig = Rig::new(clusters.chain([configuration(operations), rig::config_map("chosen")])).await;
+        let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
+        let rig = Rig::new(clusters.chain([configuration(operations), testing::config_map("chosen")])).await;
         let webhook = Arc::new(Webhook::default());
         webhook.fails.lock().extend(fails.iter().cloned());
         rig.shared.customized.webhooks.connect(webhook.clone());
@@ -313,7 +313,7 @@ async fn after_a_restart_webhooks_are_asked_anew_and_nothing_is_written() {
 async fn a_review_asks_and_waits_and_says_why_where_there_is_no_answer() {
     use crate::placement_review::{AsIf, review};
     use karmada_core::placement_review::WhatIf;
-    let clusters = ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({})));
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
     let rig = Rig::new(clusters.chain([configuration(&["*"]), policy()])).await;
     let webhook = Arc::new(Webhook::default());
     rig.shared.customized.webhooks.connect(webhook.clone());

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use karmada_proto::v1::{self, Table, hub_frame};
 
 use super::Dispatch;
-use super::known::{Known, Marks};
+use super::known::{Known, ToldHeader};
 use super::listing::Listing;
 use crate::ports::Work;
 use crate::session::comparison::{Comparison, Holds, Row, Step};
@@ -102,9 +102,10 @@ impl Dispatch {
 
     /// The agent holds what is listed of a Work. What changed of it since is sent all the same.
     fn holds_already(&mut self, work: Work, hash: Bytes) {
-        self.queue.settle(&work.key, work.revision);
-        let marks = Some(if work.deleting { Marks::of_tombstone(&work) } else { Marks::of(&work) });
-        self.known.insert(work.key.clone(), Known { uid: work.uid.clone(), hash, marks });
+        self.queue.discard(&work.key, work.revision);
+        let header =
+            Some(if work.deleting { ToldHeader::of_tombstone(&work) } else { ToldHeader::of(&work) });
+        self.known.insert(work.key.clone(), Known { uid: work.uid.clone(), hash, header });
         if work.deleting {
             self.deleting.insert(work.key.clone(), work);
         }

@@ -15,19 +15,19 @@ pub(super) struct Known {
     /// Empty where the last word was a tombstone.
     pub(super) hash: Bytes,
     /// What was told beside the body, or with the tombstone; `None` where only the agent's word on the hash is known.
-    pub(super) marks: Option<Marks>,
+    pub(super) header: Option<ToldHeader>,
 }
 
 /// What a Work says beside its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(super) struct ToldHeader {
     suspended: bool,
     preserve: bool,
     generation: u64,
     retry: Arc<str>,
 }
 
-impl Marks {
+impl ToldHeader {
     pub(super) fn of(work: &Work) -> Self {
         let Work { suspended, preserve, generation, ref retry, .. } = *work;
         Self { suspended, preserve, generation, retry: retry.clone() }

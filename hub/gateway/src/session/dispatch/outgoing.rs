@@ -21,10 +21,10 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether what waits has this very body, under the same marks, and nobody asks for it anew.
+    /// Whether what waits has this very body, under the same header, and nobody asks for it anew.
     pub(super) fn is_body_of(&self, pending: &Pending) -> bool {
         match pending {
-            Pending::Upsert { work, resend: false } if self.has_marks_of(work) => {
+            Pending::Upsert { work, resend: false } if self.has_header_of(work) => {
                 work_body::body_hash(&work.body.json()).is_some_and(|hash| hash == self.frame.hash)
             }
             _ => false,
@@ -35,11 +35,12 @@ impl Outgoing {
     /// would else keep the site from ever having any.
     pub(super) fn is_sent_before(&self, pending: &Pending) -> bool {
         let Pending::Upsert { work, resend: false } = pending else { return false };
-        self.is_second && self.has_marks_of(work)
+        self.is_second && self.has_header_of(work)
     }
 
-    /// Who suspends a Work while its body is on its way does not want the site to have it enforced before it hears of that.
-    fn has_marks_of(&self, work: &Work) -> bool {
+    /// Whether the Work still says beside its body what the frame says. Where it was suspended since, the body must not go on its way under the
+    /// older word: the site would enforce it before it hears of that.
+    fn has_header_of(&self, work: &Work) -> bool {
         let frame = &self.frame;
         (&*work.uid, &*work.retry, work.suspended, work.preserve)
             == (&*frame.uid, &*frame.retry, frame.suspended, frame.preserve)

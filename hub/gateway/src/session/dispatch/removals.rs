@@ -11,7 +11,7 @@ use karmada_proto::frame;
 use karmada_proto::v1::{self, hub_frame};
 
 use super::Dispatch;
-use super::known::{Known, Marks};
+use super::known::{Known, ToldHeader};
 use super::listing::Listing;
 use crate::inbox::Inbox;
 use crate::ports::Work;
@@ -107,8 +107,8 @@ impl Dispatch {
             self.queue.put(key, Pending::Delete(work.clone()));
             return self.start_upsert(Work { suspended: true, ..work }, true, send_credit, inbox);
         }
-        let marks = Some(Marks::of_tombstone(&work));
-        let told = Known { uid: work.uid.clone(), hash: Bytes::new(), marks };
+        let header = Some(ToldHeader::of_tombstone(&work));
+        let told = Known { uid: work.uid.clone(), hash: Bytes::new(), header };
         if self.listing == Listing::Told && self.known.get(&key) == Some(&told) {
             return None;
         }

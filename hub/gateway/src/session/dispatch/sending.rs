@@ -11,7 +11,7 @@ use karmada_proto::v1::{self, hub_frame};
 use karmada_proto::{body, frame};
 
 use super::Dispatch;
-use super::known::{Known, Marks};
+use super::known::{Known, ToldHeader};
 use super::listing::Listing;
 use super::outgoing::Outgoing;
 use crate::inbox::{Inbox, Report};
@@ -94,8 +94,11 @@ impl Dispatch {
                 return None;
             }
         };
-        let wanted =
-            Known { uid: work.uid.clone(), hash: body::hash(&manifests), marks: Some(Marks::of(&work)) };
+        let wanted = Known {
+            uid: work.uid.clone(),
+            hash: body::hash(&manifests),
+            header: Some(ToldHeader::of(&work)),
+        };
         let how = self.how_told(&work.key, &wanted, resend);
         if how == HowTold::NotAtAll {
             return None;

@@ -15,7 +15,7 @@ async fn a_session_ends_with_its_certificate_where_the_clock_is_set_ahead() {
         let passed = started.elapsed().as_secs() as i64 + set.load(Ordering::SeqCst);
         beginning() + jiff::SignedDuration::from_secs(passed)
     };
-    let rig = Rig::over(crate::sources::Sources::new(wall, || 1));
+    let rig = Rig::over(crate::clock_and_random::ClockAndRandom::new(wall, || 1));
     let (frames, mut session) = rig.open().await.unwrap();
     let is_closed =
         |said: &[hub_frame::Body]| said.iter().any(|body| matches!(body, hub_frame::Body::Close(_)));

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use karmada_schema::path::Path;
-use karmada_schema::{FieldError, Shown};
+use karmada_schema::{FieldError, Shown, quote_list};
 use serde_json::Value;
 
 use crate::validation::{Errors, facts, judge, list, non_negative, text};
@@ -24,7 +24,7 @@ pub(super) fn failure_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors)
         let at = at.index(index);
         match text(rule, "action") {
             "" => {
-                let detail = format!("valid values: {}", go_list(&ACTIONS));
+                let detail = format!("valid values: {}", quote_list(&ACTIONS));
                 errors.push(FieldError::required(&at.child("action"), detail));
             }
             "FailIndex" if spec["backoffLimitPerIndex"].is_null() => {
@@ -48,12 +48,6 @@ pub(super) fn failure_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors)
         error.value = None;
         errors.push(error);
     }
-}
-
-/// Texts as Go's `%q` prints them.
-fn go_list(all: &[&str]) -> String {
-    let quoted: Vec<String> = all.iter().map(|one| format!("{one:?}")).collect();
-    format!("[{}]", quoted.join(" "))
 }
 
 fn exit_codes(named: &HashSet<&str>, exits: &Value, path: &Path<'_>, errors: &mut Errors) {

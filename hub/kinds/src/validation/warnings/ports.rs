@@ -29,14 +29,14 @@ impl<'p> Port<'p> {
         Port { at, inner, host: number("hostPort"), ip: text(port, "hostIP") }
     }
 
-    /// What it is found by later.
+    /// The keys under which ports that come later find it.
     fn found_by(&self) -> [Common<'p>; 3] {
         let host = Some(self.host);
         [(self.inner, None, None), (self.inner, host, None), (self.inner, host, Some(self.ip))]
     }
 
-    /// What those before it have that it is in the way of: of no port of the node all, of one those that have none, and those of the
-    /// same that have its address, or one of both has none.
+    /// The keys of earlier ports that it repeats: without a port of the node, of any with the same container port; with one, of those
+    /// that have no port of the node, and of those that have the same one and the same address, or where one of both has no address.
     fn meets(&self) -> Vec<Common<'p>> {
         let host = Some(self.host);
         match (self.host, self.ip) {

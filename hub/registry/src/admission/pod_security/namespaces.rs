@@ -113,7 +113,7 @@ impl Found {
         self.looked_at >= MOST_PODS
     }
 
-    /// The same as warnings.
+    /// What was found, as warnings for whoever sets the level.
     fn told(&self, namespace: &str, standard: Standard) -> Vec<String> {
         let Found { there, looked_at, violating } = self;
         let mut told = Vec::new();

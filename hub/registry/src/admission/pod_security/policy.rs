@@ -100,8 +100,8 @@ impl Policy {
     pub(super) fn read(label: impl Fn(&str) -> Option<String>) -> (Policy, Vec<Cause>) {
         let mut wrong = Vec::new();
         let mut mode = |name: &str, unreadable: Level| {
-            let level = said(&label, name, Level::read, &mut wrong);
-            let version = said(&label, &format!("{name}-version"), Version::read, &mut wrong);
+            let level = label_value(&label, name, Level::read, &mut wrong);
+            let version = label_value(&label, &format!("{name}-version"), Version::read, &mut wrong);
             Mode { level, version, unreadable }
         };
         let enforce = mode("enforce", Level::Restricted);
@@ -110,11 +110,11 @@ impl Policy {
         let mut policy =
             Policy { enforce: enforce.standard(), audit: audit.standard(), warn: warn.standard() };
         // Who enforces is also warned of it, unless the labels say how to warn.
-        if let (Said::Not, Said::Well(level)) = (&warn.level, &enforce.level)
+        if let (LabelValue::Absent, LabelValue::Valid(level)) = (&warn.level, &enforce.level)
             && *level > Level::Privileged
         {
             policy.warn.level = *level;
-            if matches!(warn.version, Said::Not) {
+            if matches!(warn.version, LabelValue::Absent) {
                 policy.warn.version = policy.enforce.version;
             }
         }
@@ -128,16 +128,16 @@ impl Policy {
 }
 
 /// What a label says.
-enum Said<T> {
-    Not,
-    Well(T),
-    Badly,
+enum LabelValue<T> {
+    Absent,
+    Valid(T),
+    Invalid,
 }
 
 /// What the two labels of a mode say.
 struct Mode {
-    level: Said<Level>,
-    version: Said<Version>,
+    level: LabelValue<Level>,
+    version: LabelValue<Version>,
     /// What a level that cannot be read stands for.
     unreadable: Level,
 }
@@ -145,33 +145,33 @@ struct Mode {
 impl Mode {
     fn standard(&self) -> Standard {
         let level = match self.level {
-            Said::Not => Level::Privileged,
-            Said::Well(level) => level,
-            Said::Badly => self.unreadable,
+            LabelValue::Absent => Level::Privileged,
+            LabelValue::Valid(level) => level,
+            LabelValue::Invalid => self.unreadable,
         };
         let version = match self.version {
-            Said::Well(version) => version,
-            Said::Not | Said::Badly => Version::Latest,
+            LabelValue::Valid(version) => version,
+            LabelValue::Absent | LabelValue::Invalid => Version::Latest,
         };
         Standard { level, version }
     }
 }
 
-fn said<T>(
+fn label_value<T>(
     label: impl Fn(&str) -> Option<String>,
     name: &str,
     read: impl Fn(&str) -> Result<T, String>,
     wrong: &mut Vec<Cause>,
-) -> Said<T> {
+) -> LabelValue<T> {
     let key = format!("{PREFIX}{name}");
-    let Some(text) = label(&key) else { return Said::Not };
+    let Some(text) = label(&key) else { return LabelValue::Absent };
     match read(&text) {
-        Ok(value) => Said::Well(value),
+        Ok(value) => LabelValue::Valid(value),
         Err(why) => {
             let message = format!("Invalid value: {}: {why}", karmada_schema::quote(&text));
             let field = format!("metadata.labels[{key}]");
             wrong.push(Cause { reason: "FieldValueInvalid".into(), message, field });
-            Said::Badly
+            LabelValue::Invalid
         }
     }
 }

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use crate::port::{Change, Object, Resource, TemplateKey};
 
 /// A mark: which label of the two, and the permanent id in it.
-type Mark = (&'static str, Arc<str>);
+type ClaimLabel = (&'static str, Arc<str>);
 
 /// The index.
 #[derive(Default)]
@@ -22,8 +22,8 @@ pub struct ClaimsIndex(RwLock<State>);
 
 #[derive(Default)]
 struct State {
-    claims: BTreeMap<Mark, BTreeSet<TemplateKey>>,
-    by_template: BTreeMap<TemplateKey, Mark>,
+    claims: BTreeMap<ClaimLabel, BTreeSet<TemplateKey>>,
+    by_template: BTreeMap<TemplateKey, ClaimLabel>,
 }
 
 /// The mark of the policy that claimed an object.
@@ -34,7 +34,7 @@ fn claim(object: &Object) -> Option<(&'static str, &str)> {
 }
 
 /// The mark by which a policy's claims are found; `None` where it has no permanent id yet.
-pub fn mark_of(policy: &PropagationPolicy) -> Option<(&'static str, String)> {
+pub fn claim_label_of(policy: &PropagationPolicy) -> Option<(&'static str, String)> {
     let key = if policy.namespace().is_empty() {
         labels::CLUSTER_PROPAGATION_POLICY_ID
     } else {
@@ -46,20 +46,20 @@ pub fn mark_of(policy: &PropagationPolicy) -> Option<(&'static str, String)> {
 impl ClaimsIndex {
     /// Takes note of a change.
     pub fn observe(&self, resource: &Resource, change: &Change) {
-        let (object, mark) = match change {
+        let (object, label) = match change {
             Change::Applied(object) => (object, claim(object)),
             Change::Deleted(object) => (object, None),
         };
         let template = TemplateKey { resource: resource.clone(), key: object.key.clone() };
         let held = self.0.read().by_template.get(&template).map(|(key, id)| (*key, id.clone()));
-        if held.as_ref().map(|(key, id)| (*key, &**id)) != mark {
-            self.0.write().set(template, mark);
+        if held.as_ref().map(|(key, id)| (*key, &**id)) != label {
+            self.0.write().set(template, label);
         }
     }
 
     /// The templates that a policy has.
     pub fn of(&self, policy: &PropagationPolicy) -> Vec<TemplateKey> {
-        let Some((key, id)) = mark_of(policy) else { return Vec::new() };
+        let Some((key, id)) = claim_label_of(policy) else { return Vec::new() };
         let state = self.0.read();
         let claimed = state.claims.get(&(key, Arc::from(id))).into_iter().flatten();
         let reaches = |template: &&TemplateKey| {
@@ -70,7 +70,7 @@ impl ClaimsIndex {
 }
 
 impl State {
-    fn set(&mut self, template: TemplateKey, mark: Option<(&'static str, &str)>) {
+    fn set(&mut self, template: TemplateKey, label: Option<(&'static str, &str)>) {
         if let Some(before) = self.by_template.remove(&template)
             && let Some(claimed) = self.claims.get_mut(&before)
         {
@@ -79,11 +79,11 @@ impl State {
                 self.claims.remove(&before);
             }
         }
-        let Some((key, id)) = mark else { return };
-        let mark: Mark = (key, Arc::from(id));
-        let mark = self.claims.get_key_value(&mark).map_or(mark.clone(), |(held, _)| held.clone());
-        self.claims.entry(mark.clone()).or_default().insert(template.clone());
-        self.by_template.insert(template, mark);
+        let Some((key, id)) = label else { return };
+        let label: ClaimLabel = (key, Arc::from(id));
+        let label = self.claims.get_key_value(&label).map_or(label.clone(), |(held, _)| held.clone());
+        self.claims.entry(label.clone()).or_default().insert(template.clone());
+        self.by_template.insert(template, label);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which bindings a change of something else can concern: by cluster, by placement, by template, by their permanent ids.
 //!
-//! In: changes of bindings, of both kinds. Out: keys to wake. A binding is read when its spec or its marks change, not when its status does;
+//! In: changes of bindings, of both kinds. Out: keys to wake. A binding is read when its spec or its metadata change, not when its status does;
 //! of it only what is asked for here is kept. Placements that many bindings share are kept and judged once.
 //!
 //! A key that is named in vain costs one look. So clusters are kept as digests of their names: two that fall together
@@ -20,11 +20,11 @@ use karmada_core::scheduler::workload_affinity::{AllowedClusters, WorkloadAffini
 use parking_lot::RwLock;
 use serde::Deserialize;
 
-use crate::dependencies_index::{DependenciesIndex, Metadata};
+use crate::indexes::dependencies::{DependenciesIndex, Metadata};
+use crate::indexes::works::binding_id;
 use crate::port::{Change, Key, Object};
 use crate::runner::{Source, key_of};
 use crate::typed::Transition;
-use crate::works_index::binding_id;
 
 /// The index.
 #[derive(Default)]
@@ -65,7 +65,7 @@ struct Binding {
 struct Seen {
     uid: Arc<str>,
     generation: i64,
-    marks: u64,
+    metadata_digest: u64,
     deleting: bool,
 }
 
@@ -94,18 +94,18 @@ struct Noted {
 
 /// What a Work says of whose it is.
 #[derive(Deserialize)]
-struct Marked {
-    metadata: Marks,
+struct WorkHead {
+    metadata: WorkMetadata,
 }
 
 #[derive(Deserialize)]
-struct Marks {
+struct WorkMetadata {
     #[serde(default)]
-    annotations: Names,
+    annotations: BindingAnnotations,
 }
 
 #[derive(Default, Deserialize)]
-struct Names {
+struct BindingAnnotations {
     #[serde(rename = "resourcebinding.karmada.io/namespace")]
     namespace: Option<Arc<str>>,
     #[serde(rename = "resourcebinding.karmada.io/name")]
@@ -114,7 +114,7 @@ struct Names {
     wide: Option<Arc<str>>,
 }
 
-impl Names {
+impl BindingAnnotations {
     fn binding(self) -> Option<Key> {
         match (self.namespace, self.name) {
             (Some(namespace), Some(name)) => Some(Key { namespace, name }),
@@ -158,9 +158,13 @@ impl BindingsIndex {
     pub fn observe(&self, change: &Change) {
         match change {
             Change::Applied(object) => {
-                let Object { key, uid, generation, marks, deleting, .. } = &**object;
-                let seen =
-                    Seen { uid: uid.clone(), generation: *generation, marks: *marks, deleting: *deleting };
+                let Object { key, uid, generation, metadata_digest: marks, deleting, .. } = &**object;
+                let seen = Seen {
+                    uid: uid.clone(),
+                    generation: *generation,
+                    metadata_digest: *marks,
+                    deleting: *deleting,
+                };
                 let known = self.state.read().bindings.get(key).is_some_and(|binding| binding.seen == seen);
                 if known && *generation != 0 {
                     return;
@@ -201,7 +205,7 @@ impl BindingsIndex {
         if let Some(key) = self.state.read().by_id.get(id) {
             return Some(key.clone());
         }
-        let marked: Marked = work.parse().ok()?;
+        let marked: WorkHead = work.parse().ok()?;
         let key = marked.metadata.annotations.binding()?;
         self.contains(&key).then_some(key)
     }

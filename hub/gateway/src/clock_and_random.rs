@@ -20,13 +20,13 @@ pub struct Moment {
 /// A wall clock, a monotonic clock and a source of random numbers. Monotonic time is the runtime's, in which its timers run: who owns the
 /// runtime's clock owns this one.
 #[derive(Clone)]
-pub struct Sources {
+pub struct ClockAndRandom {
     wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     random: Arc<dyn Fn() -> u64 + Send + Sync>,
     started: Instant,
 }
 
-impl Sources {
+impl ClockAndRandom {
     /// Of this clock and these draws. Monotonic time begins now.
     pub fn new(
         wall: impl Fn() -> Timestamp + Send + Sync + 'static,

@@ -144,7 +144,7 @@ impl Turn<'_> {
 
 /// Timeouts in a row after which a webhook is not called for a while.
 const IN_A_ROW: u32 = 5;
-/// How long.
+/// For how long it is not called then.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// What is remembered of a webhook that does not answer in time. Pure: it is told the time.

@@ -135,9 +135,9 @@ mod tests {
             revision,
             generation: 1,
             deleting: false,
-            marks: 0,
+            metadata_digest: 0,
             labels: BTreeMap::from([(labels::RESOURCE_BINDING_ID.to_owned(), "id".to_owned())]),
-            source: std::sync::Arc::new(Bytes::new()),
+            json_source: std::sync::Arc::new(Bytes::new()),
         })
     }
 

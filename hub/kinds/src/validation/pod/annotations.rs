@@ -32,7 +32,7 @@ fn containers(spec: &Value) -> impl Iterator<Item = (&'static str, usize, &Value
 }
 
 /// What the annotations say by themselves.
-pub(super) fn annotations(metadata: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn judge(metadata: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let value = |key: &str| metadata["annotations"][key].as_str();
     if let Some(mirror) = value(MIRROR).filter(|_| text(spec, "nodeName").is_empty()) {
         let detail = "must set spec.nodeName if mirror pod annotation is set";
@@ -180,5 +180,5 @@ pub(super) fn changed(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
             errors.push(FieldError::forbidden(&path.key(key), "may not add mirror pod annotation"));
         }
     }
-    annotations(&new["metadata"], &new["spec"], path, errors);
+    judge(&new["metadata"], &new["spec"], path, errors);
 }

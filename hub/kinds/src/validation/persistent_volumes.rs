@@ -1,7 +1,9 @@
-//! PersistentVolumes: what they are made of, and what of them may not change.
+//! PersistentVolumes: how big they are, how they are mounted, what they are made of; and what claims share with them, access modes and
+//! amounts.
 //!
-//! In: a PersistentVolume, the spec of one within an attachment, or one source of it; on an update what stands. Out: field errors in
-//! kube-apiserver's order. Sources that Pods have as well are judged here for both.
+//! In: a PersistentVolume, the spec of one within an attachment, one source of it, or the amounts of a claim; on an update what stands. Out:
+//! field errors in kube-apiserver's order. Sources that Pods have as well are judged here for both; what may change of a volume is judged by
+//! `persistent_volume_update`.
 
 use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
@@ -9,9 +11,9 @@ use karmada_schema::facts::Fact;
 use karmada_schema::path::Path;
 use serde_json::Value;
 
+use super::persistent_volume_update::SOURCES;
 use super::resources::amount;
 use super::scheduling::node_selector;
-use super::volume_update::SOURCES;
 use super::{
     Errors, amount_shown, entries, facts, invalid_each, is_empty, judge, list, names, text, volume_fields,
 };
@@ -24,7 +26,7 @@ pub(crate) fn persistent_volume(new: &Value, old: Option<&Value>, errors: &mut E
     let path = Path::field("spec");
     spec(&new["spec"], text(&new["metadata"], "name"), VolumeSpecPlace::Stored, &path, errors);
     if let Some(old) = old {
-        super::volume_update::update(&new["spec"], &old["spec"], &path, errors);
+        super::persistent_volume_update::update(&new["spec"], &old["spec"], &path, errors);
     }
 }
 

@@ -3,17 +3,15 @@
 //! In: ClusterRoles. Out: the `rules` of the aggregated ones. Roles are selected by label, in name order, each rule once. There
 //! may be a role for every agent: a change wakes the aggregated roles only where it may concern one.
 
-mod selector;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use karmada_schema::selector::LabelSelector;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::selector::matches;
 use super::{find, mentions, resource};
 use karmada_controller_runtime::informer::Informers;
 use karmada_controller_runtime::port::{Api, Change, Key, Object};
@@ -39,13 +37,13 @@ pub async fn run(informers: impl Into<Informers>, stop: CancellationToken) {
 }
 
 /// Resolves once every aggregated role holds what it selects: a hub that starts lets nobody in before.
-pub async fn settled(api: &dyn Api) {
-    while !is_settled(api).await.unwrap_or(false) {
+pub async fn wait_until_aggregated(api: &dyn Api) {
+    while !is_aggregated(api).await.unwrap_or(false) {
         tokio::time::sleep(LOOK).await;
     }
 }
 
-async fn is_settled(api: &dyn Api) -> Result<bool, Error> {
+async fn is_aggregated(api: &dyn Api) -> Result<bool, Error> {
     let roles = api.list(&resource(api, GROUP, "ClusterRole")?, "").await?;
     for object in roles.iter().filter(|object| mentions(object, "\"aggregationRule\"")) {
         let role = object.value()?;
@@ -142,6 +140,11 @@ fn selected(own: &str, selectors: &[Value], roles: &[Arc<Object>]) -> Vec<Arc<Ob
     selectors.iter().flat_map(by).collect()
 }
 
+/// Whether a role's labels meet the selector. An empty one meets all, as in Kubernetes; what is none meets nothing.
+fn matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
+    selector.is_object() && LabelSelector::of_json(selector).matches(|key| labels.get(key))
+}
+
 /// The rules of these roles, each once.
 fn gathered(roles: &[Arc<Object>]) -> Result<Vec<Value>, Error> {
     let mut rules: Vec<Value> = Vec::new();
@@ -177,6 +180,20 @@ mod tests {
         role["rules"].as_array().unwrap().iter().map(|r| r["verbs"][0].as_str().unwrap().to_owned()).collect()
     }
 
+    #[test]
+    fn what_is_no_selector_gathers_nothing() {
+        let labels = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
+        let near = json!({"matchExpressions": [{"key": "a", "operator": "Near", "values": ["1"]}]});
+        for (selector, expected) in [
+            (json!({}), true),
+            (json!(null), false),
+            (json!({"matchLabels": {"a": "1"}}), true),
+            (near, false),
+        ] {
+            assert_eq!(matches(&selector, &labels), expected, "{selector}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn roles_flow_into_those_that_select_them_step_by_step() {
         let api = api();
@@ -190,8 +207,8 @@ mod tests {
         let stop = CancellationToken::new();
         let acts = async {
             let pause = || tokio::time::sleep(Duration::from_secs(1));
-            assert!(!is_settled(&*api).await.unwrap());
-            settled(&*api).await;
+            assert!(!is_aggregated(&*api).await.unwrap());
+            wait_until_aggregated(&*api).await;
             assert_eq!(
                 (verbs(&api, "view"), verbs(&api, "edit")),
                 (vec!["get".into(), "list".into()], vec!["update".into(), "get".into(), "list".into()],)

@@ -17,7 +17,7 @@ use karmada_schema::patch;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::expressions::{self, Expression, Sight};
+use super::expressions::{self, Expression, RequestVariables};
 use super::review::{self, Shown};
 use super::rules::Matching;
 use crate::authorize::Authorize;
@@ -98,7 +98,7 @@ impl Hook {
         authorizer: &Arc<dyn Authorize>,
         context: &RegistryContext,
         request: &AdmissionRequest<'_>,
-        may: May,
+        kind: WebhookKind,
     ) -> Result<Option<(Answer, Arc<karmada_definitions::resource::ResourceDefinition>)>, Status> {
         let Some(seen) = self.matching.matches(context, request)? else { return Ok(None) };
         let shown = review::shown(context, request, &seen).await?;
@@ -111,7 +111,7 @@ impl Hook {
             let why = format!("admission webhook \"{}\" does not support dry run", self.name);
             return Err(Status::bad_request(why));
         }
-        match self.call(context, shown, about, (&uid, may), request.warnings).await {
+        match self.call(context, shown, about, (&uid, kind), request.warnings).await {
             Ok(answer) => Ok(Some((answer, seen))),
             Err(Refusal::Denied(status)) => Err(status),
             Err(Refusal::Failed(why)) if self.ignores_failure => {
@@ -135,8 +135,8 @@ impl Hook {
             return Ok(true);
         }
         let judged = apart(|| {
-            let sight = Sight::of(request, shown, about, &Value::Null);
-            let evaluator = expressions::evaluator(request, &sight, authorizer);
+            let variables = RequestVariables::of(request, shown, about, &Value::Null);
+            let evaluator = expressions::evaluator(request, &variables, authorizer);
             expressions::all_hold(&self.conditions, &evaluator)
         });
         // Before what the webhook makes of failures: a request that nobody has judged is not one that failed, or is not its business.
@@ -155,7 +155,7 @@ impl Hook {
         context: &RegistryContext,
         shown: Shown,
         mut about: Value,
-        (uid, may): (&str, May),
+        (uid, kind): (&str, WebhookKind),
         notes: &Warnings,
     ) -> Result<Answer, Refusal> {
         let failed = |why: String| Refusal::Failed(format!("failed to call webhook: {why}"));
@@ -171,14 +171,14 @@ impl Hook {
         let answer = asked.await.map_err(failed)?;
         let answer: Review = webhook::parsed(&target, &answer).map_err(failed)?;
         let wrong = |why: String| Refusal::Failed(format!("received invalid webhook response: {why}"));
-        let response = verified(answer, uid, may).map_err(wrong)?;
+        let response = verified(answer, uid, kind).map_err(wrong)?;
         for (key, value) in response.audit_annotations {
             notes.note(format!("{}/{key}", self.name), value);
         }
         if !response.allowed {
             return Err(Refusal::Denied(denied(&self.name, response.status.unwrap_or_default())));
         }
-        let changed = if may == May::Change && !response.patch.is_empty() {
+        let changed = if kind == WebhookKind::Mutating && !response.patch.is_empty() {
             Some(patched(&before, &response.patch).map_err(|why| Refusal::Denied(Status::internal(why)))?)
         } else {
             None
@@ -187,13 +187,13 @@ impl Hook {
     }
 }
 
-/// What a webhook may do with the object that it is shown.
+/// What a webhook is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum May {
-    /// Change it.
-    Change,
-    /// Say yes or no.
-    Judge,
+pub(crate) enum WebhookKind {
+    /// It may change the object.
+    Mutating,
+    /// It says yes or no.
+    Validating,
 }
 
 /// What a webhook answers: `admission.k8s.io/v1` AdmissionReview.
@@ -214,7 +214,7 @@ struct Response {
     uid: String,
     #[serde(deserialize_with = "null_is_none")]
     allowed: bool,
-    status: Option<Said>,
+    status: Option<ReviewStatus>,
     #[serde(deserialize_with = "null_is_none")]
     patch: String,
     #[serde(deserialize_with = "null_is_none")]
@@ -228,19 +228,19 @@ struct Response {
 /// Why it says no: what is read of its `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct ReviewStatus {
     #[serde(deserialize_with = "null_is_none")]
     message: String,
     #[serde(deserialize_with = "null_is_none")]
     reason: String,
     #[serde(deserialize_with = "null_is_none")]
     code: i64,
-    details: Option<SaidDetails>,
+    details: Option<ReviewDetails>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SaidDetails {
+struct ReviewDetails {
     #[serde(deserialize_with = "null_is_none")]
     name: String,
     #[serde(deserialize_with = "null_is_none")]
@@ -250,12 +250,12 @@ struct SaidDetails {
     #[serde(deserialize_with = "null_is_none")]
     uid: String,
     #[serde(deserialize_with = "null_is_none")]
-    causes: Vec<SaidCause>,
+    causes: Vec<ReviewCause>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SaidCause {
+struct ReviewCause {
     #[serde(deserialize_with = "null_is_none")]
     reason: String,
     #[serde(deserialize_with = "null_is_none")]
@@ -272,11 +272,11 @@ fn null_is_none<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 }
 
 /// The response, once it is one to this request.
-fn verified(answer: Review, uid: &str, may: May) -> Result<Response, String> {
-    let Review { api_version: version, kind, response } = answer;
-    if version != "admission.k8s.io/v1" || kind != "AdmissionReview" {
+fn verified(answer: Review, uid: &str, kind: WebhookKind) -> Result<Response, String> {
+    let Review { api_version: version, kind: sent, response } = answer;
+    if version != "admission.k8s.io/v1" || sent != "AdmissionReview" {
         return Err(format!(
-            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {version}, Kind={kind}"
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {version}, Kind={sent}"
         ));
     }
     let response = response.ok_or("webhook response was absent")?;
@@ -285,7 +285,7 @@ fn verified(answer: Review, uid: &str, may: May) -> Result<Response, String> {
     }
     match (response.patch.is_empty(), response.patch_type.as_str()) {
         (true, "") => Ok(response),
-        _ if may == May::Judge => {
+        _ if kind == WebhookKind::Validating => {
             Err("validating webhook may not return response.patch or response.patchType".to_owned())
         }
         (true, _) => Err("webhook returned response.patchType but not response.patch".to_owned()),
@@ -308,7 +308,7 @@ fn patched(object: &Value, patch: &str) -> Result<Value, String> {
 }
 
 /// A webhook's no, in its own words where it has any.
-fn denied(name: &str, said: Said) -> Status {
+fn denied(name: &str, said: ReviewStatus) -> Status {
     let by = format!("admission webhook \"{name}\" denied the request");
     let message = match (said.message.as_str(), said.reason.as_str()) {
         ("", "") => format!("{by} without explanation"),
@@ -355,7 +355,7 @@ mod tests {
                 "Busy",
             ),
         ] {
-            let said: Option<Said> = serde_json::from_value(status).unwrap();
+            let said: Option<ReviewStatus> = serde_json::from_value(status).unwrap();
             let status = denied("x", said.unwrap_or_default());
             assert_eq!((&*status.message, status.code, &*status.reason), (message, code, reason));
         }
@@ -364,21 +364,23 @@ mod tests {
     #[test]
     fn an_answer_must_be_to_the_question() {
         let answer = |response: Value| json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
-        let verified = |answer: &Value, uid: &str, may: May| {
-            verified(serde_json::from_value(answer.clone()).unwrap(), uid, may)
+        let verified = |answer: &Value, uid: &str, kind: WebhookKind| {
+            verified(serde_json::from_value(answer.clone()).unwrap(), uid, kind)
         };
         let patch = || json!({"uid": "u", "allowed": true, "patch": "W10=", "patchType": "JSONPatch"});
-        assert!(verified(&answer(json!({"uid": "u", "allowed": true})), "u", May::Judge).is_ok());
-        assert!(verified(&answer(patch()), "u", May::Change).is_ok());
-        for (wrong, may) in [
-            (json!({"response": {"uid": "u"}}), May::Judge),
-            (answer(json!(null)), May::Judge),
-            (answer(json!({"uid": "v", "allowed": true})), May::Judge),
-            (answer(patch()), May::Judge),
-            (answer(json!({"uid": "u", "patch": "W10="})), May::Change),
-            (answer(json!({"uid": "u", "patch": "W10=", "patchType": "Merge"})), May::Change),
+        assert!(
+            verified(&answer(json!({"uid": "u", "allowed": true})), "u", WebhookKind::Validating).is_ok()
+        );
+        assert!(verified(&answer(patch()), "u", WebhookKind::Mutating).is_ok());
+        for (wrong, kind) in [
+            (json!({"response": {"uid": "u"}}), WebhookKind::Validating),
+            (answer(json!(null)), WebhookKind::Validating),
+            (answer(json!({"uid": "v", "allowed": true})), WebhookKind::Validating),
+            (answer(patch()), WebhookKind::Validating),
+            (answer(json!({"uid": "u", "patch": "W10="})), WebhookKind::Mutating),
+            (answer(json!({"uid": "u", "patch": "W10=", "patchType": "Merge"})), WebhookKind::Mutating),
         ] {
-            assert!(verified(&wrong, "u", may).is_err(), "{wrong}");
+            assert!(verified(&wrong, "u", kind).is_err(), "{wrong}");
         }
     }
 }

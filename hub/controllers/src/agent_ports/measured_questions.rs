@@ -10,9 +10,9 @@ use karmada_api::binding::ObjectReference;
 use karmada_core::scheduler::estimator_answers::Wanted;
 use tokio::time::Instant;
 
-use crate::estimator::{self, Estimator, RoomQuestion};
+use crate::agent_ports::estimator::{self, Estimator, RoomQuestion};
+use crate::agent_ports::pod_metrics::{self, PodMetrics, Question};
 use crate::metrics::{Measure, Metrics};
-use crate::pod_metrics::{self, PodMetrics, Question};
 
 /// Asks, and notes how that went.
 pub struct Measured<T: ?Sized> {
