@@ -5,7 +5,7 @@ use karmada_core::scheduler::estimator_answers::Wanted;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{self, CLUSTER_API, Rig, bears_trouble, key};
+use crate::testing::{self as rig, CLUSTER_API, Rig, bears_trouble, key};
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     Scheduler::new(rig.shared.clone(), None).reconcile(&key("default", "web-configmap")).await
@@ -13,8 +13,8 @@ async fn look(rig: &Rig) -> Result<Action, Error> {
 
 fn objects(placement: &Value, replicas: u64) -> Vec<Value> {
     let mut objects: Vec<Value> =
-        ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({}))).collect();
-    let mut binding = testing::binding("web", placement, &[]);
+        ["m1", "m2"].into_iter().flat_map(|name| rig::cluster(name, &json!({}))).collect();
+    let mut binding = rig::binding("web", placement, &[]);
     binding["spec"]["replicas"] = json!(replicas);
     objects.push(binding);
     objects
@@ -72,7 +72,7 @@ async fn what_a_residency_rule_covers_is_placed_where_the_rule_allows_it() {
         (json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": labels}), true),
         (json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "other"}), false),
     ] {
-        let mut template = testing::config_map("web");
+        let mut template = rig::config_map("web");
         template["metadata"]["labels"] = json!({"data": "personal"});
         let mut objects = objects(&json!({}), 0);
         objects[4]["spec"]["clusters"] = json!([{"name": "m1"}]);
@@ -110,7 +110,7 @@ async fn what_a_quota_refuses_is_told_and_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn workloads_that_keep_apart_see_each_other_at_once() {
     let mut objects = objects(&json!({"clusterAffinity": {"clusterNames": ["m1"]}}), 0);
-    let mut other = testing::binding("other", &json!({}), &[]);
+    let mut other = rig::binding("other", &json!({}), &[]);
     for binding in [objects.last_mut().unwrap(), &mut other] {
         binding["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "app=db"});
     }
@@ -139,12 +139,12 @@ async fn workloads_that_keep_apart_see_each_other_at_once() {
 async fn what_was_placed_a_moment_ago_is_taken_where_the_gate_is_on() {
     let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
     let workload = |name: &str, replicas: u64| {
-        let mut binding = testing::binding(name, &divided, &[]);
+        let mut binding = rig::binding(name, &divided, &[]);
         binding["spec"]["replicas"] = json!(replicas);
         binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
         binding
     };
-    let [mut cluster, namespace] = testing::cluster("m1", &json!({}));
+    let [mut cluster, namespace] = rig::cluster("m1", &json!({}));
     cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "10"}});
     for (gates, second) in [
         (FeatureGates::default(), "True"),
@@ -231,11 +231,11 @@ async fn what_agents_say_of_their_nodes_counts_beside_what_clusters_report() {
     for (placement, [first, second], asked, placed) in cases {
         let mut all = Vec::new();
         for name in ["m1", "m2"] {
-            let [mut cluster, namespace] = testing::cluster(name, &json!({}));
+            let [mut cluster, namespace] = rig::cluster(name, &json!({}));
             cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "4", "pods": "10"}});
             all.extend([cluster, namespace]);
         }
-        let mut binding = testing::binding("web", placement, &[]);
+        let mut binding = rig::binding("web", placement, &[]);
         binding["spec"]["replicas"] = json!(3);
         binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
         all.push(binding);
@@ -259,12 +259,12 @@ async fn what_agents_say_of_their_nodes_counts_beside_what_clusters_report() {
 async fn agents_are_asked_for_sets_and_by_quotas() {
     let mut all = Vec::new();
     for name in ["m1", "m2"] {
-        let [mut cluster, namespace] = testing::cluster(name, &json!({}));
+        let [mut cluster, namespace] = rig::cluster(name, &json!({}));
         cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "4", "pods": "10"}});
         all.extend([cluster, namespace]);
     }
     let one = json!({"spreadConstraints": [{"spreadByField": "cluster", "maxGroups": 1, "minGroups": 1}]});
-    let mut binding = testing::binding("web", &one, &[]);
+    let mut binding = rig::binding("web", &one, &[]);
     binding["spec"]["replicas"] = json!(0);
     let part = |name: &str| json!({"name": name, "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}});
     binding["spec"]["components"] = json!([part("head"), part("worker")]);
@@ -307,12 +307,12 @@ impl Estimator for Slow {
 async fn what_was_placed_while_agents_were_asked_is_taken() {
     let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
     let workload = |name: &str| {
-        let mut binding = testing::binding(name, &divided, &[]);
+        let mut binding = rig::binding(name, &divided, &[]);
         binding["spec"]["replicas"] = json!(3);
         binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
         binding
     };
-    let [mut cluster, namespace] = testing::cluster("m1", &json!({}));
+    let [mut cluster, namespace] = rig::cluster("m1", &json!({}));
     cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "10"}});
     for estimator in [None, Some(Arc::new(Slow) as Arc<dyn Estimator>)] {
         let before = Rig::new([cluster.clone(), namespace.clone(), workload("web"), workload("db")]).await;
@@ -339,7 +339,7 @@ async fn what_was_placed_while_agents_were_asked_is_taken() {
 async fn workloads_that_keep_apart_see_each_other_also_while_agents_are_asked() {
     let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
     let workload = |name: &str| {
-        let mut binding = testing::binding(name, &divided, &[]);
+        let mut binding = rig::binding(name, &divided, &[]);
         binding["spec"]["replicas"] = json!(1);
         binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
         binding["spec"]["workloadAffinityGroups"] = json!({"antiAffinityGroup": "app=db"});
@@ -348,7 +348,7 @@ async fn workloads_that_keep_apart_see_each_other_also_while_agents_are_asked() 
     for estimator in [None, Some(Arc::new(Slow) as Arc<dyn Estimator>)] {
         let mut all = vec![workload("web"), workload("db")];
         for name in ["m1", "m2"] {
-            let [mut cluster, namespace] = testing::cluster(name, &json!({}));
+            let [mut cluster, namespace] = rig::cluster(name, &json!({}));
             cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "10"}});
             all.extend([cluster, namespace]);
         }

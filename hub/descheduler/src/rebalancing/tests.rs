@@ -9,7 +9,7 @@ use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
 use karmada_controllers::port::fake::FakeApi;
 use karmada_controllers::runner::Clock;
-use karmada_controllers::testing::{self, key};
+use karmada_controllers::testing::{self as rig, key};
 use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -94,7 +94,7 @@ impl Hub {
 
 /// A cluster with places for so many Pods, of which so many are taken.
 fn cluster(name: &str, places: i64, taken: i64) -> Vec<Value> {
-    let mut objects = testing::cluster(name, &json!({})).to_vec();
+    let mut objects = rig::cluster(name, &json!({})).to_vec();
     objects[0]["status"]["resourceSummary"] =
         json!({"allocatable": {"pods": places.to_string()}, "allocated": {"pods": taken.to_string()}});
     objects
