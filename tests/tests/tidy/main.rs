@@ -373,7 +373,6 @@ const NAMES_KINDS: &[(&str, &str)] = &[
     ("registry/src/authorize.rs", "what a refusal calls that which was asked for"),
     ("registry/src/field_validation.rs", "a body says its own kind, which may be any"),
     ("registry/src/admission/dynamic.rs", "whom no webhook judges is said by group"),
-    ("registry/src/admission/hook.rs", "the answer of a webhook says its own kind"),
     ("registry/src/admission/namespace.rs", "all kinds of a group are questions, not objects in a namespace"),
     ("registry/src/admission/parameters.rs", "all kinds of a group are judged, two of them by more"),
     ("registry/src/admission/policies.rs", "all kinds of two groups are asked and forgotten"),

@@ -30,7 +30,7 @@ const STORAGE: &[KindRow] = &[
         metadata_checks: &[Changed],
         warn: warnings::token_in_clear,
         drop_disabled_fields: |new, old| {
-            dropped::forget(new, old, "spec", &["preventPodSchedulingIfMissing"])
+            dropped::forget(new, old, "spec", &["preventPodSchedulingIfMissing"]);
         },
         updates_without_version: false,
         // Its changes alone are counted.

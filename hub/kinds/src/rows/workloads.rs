@@ -71,7 +71,7 @@ const BATCH: &[KindRow] = &[
         pod_template: Some("/spec/jobTemplate/spec/template"),
         warn: warnings::cron_job,
         drop_disabled_fields: |new, old| {
-            dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod)
+            dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod);
         },
         ..KindRow::COUNTED.with(Rules::Facts(facts::BATCH_V1_CRON_JOB), cells::cron_job)
     },
