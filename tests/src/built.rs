@@ -1,4 +1,4 @@
-//! The product's own programs, built with the profile that the tests were built with.
+//! The product's own programs, built with the profile that the tests were built with; or of another build, where one is named.
 //!
 //! In: the name of a program. Out: its path, up to date. The first call of a process runs cargo and blocks until it is done; a failed build
 //! panics.
@@ -18,9 +18,15 @@ const TOLD_TO_TESTS: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 /// The path of one of our programs (`karmada-hub`, `karmada-agent`, `karmadactl`).
 ///
 /// `cargo test` builds programs only for tests of the same package, so the first call asks cargo for them; that
-/// is a moment where they are up to date.
+/// is a moment where they are up to date. `KARMADA_AGENT_PROGRAM` and the like name one of another build, which is used as it is: so an older
+/// agent meets this hub, and an older hub these agents.
 #[track_caller]
 pub fn program(name: &str) -> PathBuf {
+    let other = format!("{}_PROGRAM", name.to_uppercase().replace('-', "_"));
+    if let Some(path) = std::env::var_os(&other).map(PathBuf::from) {
+        assert!(path.is_file(), "{other} is no file: {}", path.display());
+        return path;
+    }
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     if let Err(why) = BUILT.get_or_init(build) {
         panic!("{why}");
