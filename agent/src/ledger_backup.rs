@@ -133,8 +133,19 @@ fn write_whole(directory: &Path, (index, rows): &(Index, Vec<Row>)) -> Result<us
     ledger.restore_clusters(&index.clusters)?;
     ledger.restore((index.epoch, index.cursor), &index.told, rows)?;
     ledger.commit(&document(&index.customizations))?;
-    // Closed, all of it is in the one file.
+    let is_on_disk = ledger.is_durable();
+    // Closed, all of it is in the one file; where the disk was full, not even then.
     drop(ledger);
+    if !is_on_disk || beside.join("ledger.sqlite-wal").exists() {
+        return Err(LedgerError::File(ErrorKind::StorageFull.into()));
+    }
+    // What another ledger left is not this one's.
+    for end in ["-wal", "-shm"] {
+        match std::fs::remove_file(directory.join(format!("ledger.sqlite{end}"))) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(LedgerError::File(error)),
+            _ => {}
+        }
+    }
     std::fs::rename(beside.join("ledger.sqlite"), directory.join("ledger.sqlite"))
         .and_then(|()| std::fs::File::open(directory)?.sync_all())
         .and_then(|()| std::fs::remove_dir_all(&beside))
@@ -155,6 +166,8 @@ impl LedgerBackup {
     /// which is right too: the hub sends everything.
     pub async fn restore(&self, directory: &Path) {
         if directory.join("ledger.sqlite").exists() {
+            // A process ended between the rename and this; it holds Secrets.
+            let _ = std::fs::remove_dir_all(directory.join(RESTORING));
             return;
         }
         match self.copy().await {
@@ -441,6 +454,13 @@ mod tests {
         let half = directory.path().join(RESTORING);
         std::fs::create_dir(&half).unwrap();
         Ledger::open(&half).unwrap().commit(&[Change::Epoch(1)]).unwrap();
+        // Another ledger's, of which somebody moved the file away.
+        let other = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(other.path()).unwrap();
+        ledger.commit(&[Change::Epoch(3), put("old", "x")]).unwrap();
+        std::fs::copy(other.path().join("ledger.sqlite-wal"), directory.path().join("ledger.sqlite-wal"))
+            .unwrap();
+        drop(ledger);
         rig.backup.restore(directory.path()).await;
         assert!(!half.exists());
         let again = Ledger::open(directory.path()).unwrap();

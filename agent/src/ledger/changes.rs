@@ -7,7 +7,7 @@ use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::meta::{SEAL, document, set_cursor, set_number, set_seen, set_value};
-use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, entry_of, former_text, set_guard};
+use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, change_guarded, entry_of, former_text, set_guard};
 use crate::member::ObjectId;
 use crate::reconcile::manifests::parse_manifests;
 use crate::reconcile::orphan_rows::former_key;
@@ -156,12 +156,11 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), rusq
         Change::Touch { key, uid, revision, suspended, preserve, generation, retry } => {
             let (revision, generation) = (*revision as i64, *generation as i64);
             let row = params![key, uid, revision, suspended, preserve, generation, retry];
-            connection.prepare_cached(TOUCH)?.execute(row)?;
-            set_guard(connection, key)?;
+            change_guarded(connection, key, || connection.prepare_cached(TOUCH)?.execute(row).map(drop))?;
         }
         Change::Delete { key, uid, revision, preserve, retry } => {
-            connection.prepare_cached(BURY)?.execute(params![key, *revision as i64, preserve, uid, retry])?;
-            set_guard(connection, key)?;
+            let row = params![key, *revision as i64, preserve, uid, retry];
+            change_guarded(connection, key, || connection.prepare_cached(BURY)?.execute(row).map(drop))?;
         }
         Change::KeepFormer { key } => keep_former(connection, key)?,
         Change::Forget { key } => {

@@ -4,7 +4,7 @@
 
 use rusqlite::params;
 
-use super::row::{encode_digests, set_guard, still_open};
+use super::row::{change_guarded, encode_digests, still_open};
 use super::{Ledger, LedgerError, Outcome};
 
 impl Ledger {
@@ -57,8 +57,9 @@ impl Ledger {
         let remove = "UPDATE works SET phase = 2, attempts = 0, crashes = 0, unanswered = 0, former = '' WHERE key = ?1 AND phase = 1";
         self.relaxed(|transaction| {
             for key in keys {
-                transaction.prepare_cached(remove)?.execute([key])?;
-                set_guard(transaction, key)?;
+                change_guarded(transaction, key, || {
+                    transaction.prepare_cached(remove)?.execute([key]).map(drop)
+                })?;
             }
             Ok(())
         })

@@ -81,7 +81,7 @@ impl Guarded<'_> {
         if guard == UNGUARDED || guard == self.guard() {
             return Ok(());
         }
-        Err(damaged(20, "the row is not as its guard says".into()))
+        Err(not_as_guarded())
     }
 }
 
@@ -89,21 +89,44 @@ fn damaged(column: usize, error: Box<dyn std::error::Error + Send + Sync>) -> ru
     rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, error)
 }
 
-/// Guards the row of `key`, where there is one, as it is now: called after every change of what [`Guarded`] names.
-pub(super) fn set_guard(connection: &Connection, key: &str) -> Result<(), rusqlite::Error> {
+/// The guard that the row of `key` has, and the one that it should have as it is now; `None` where there is no such row.
+fn guards(connection: &Connection, key: &str) -> Result<Option<(i64, i64)>, rusqlite::Error> {
     let mut query = connection
         .prepare_cached("SELECT uid, hash, phase, preserve, former, guard FROM works WHERE key = ?1")?;
     let mut rows = query.query([key])?;
-    let Some(row) = rows.next()? else { return Ok(()) };
+    let Some(row) = rows.next()? else { return Ok(None) };
     let (uid, hash, former): (String, Vec<u8>, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
     let (phase, preserve) = (row.get(2)?, row.get(3)?);
     let guard = Guarded { key, uid: &uid, hash: &hash, phase, preserve, former: &former }.guard();
-    if row.get::<_, i64>(5)? != guard {
+    Ok(Some((row.get(5)?, guard)))
+}
+
+/// Guards the row of `key`, where there is one, as it is now: called after every change of what [`Guarded`] names.
+pub(super) fn set_guard(connection: &Connection, key: &str) -> Result<(), rusqlite::Error> {
+    if let Some((has, guard)) = guards(connection, key)?
+        && has != guard
+    {
         connection
             .prepare_cached("UPDATE works SET guard = ?2 WHERE key = ?1")?
             .execute(params![key, guard])?;
     }
     Ok(())
+}
+
+/// Changes a part of the row of `key`, and guards it: what is damaged is not guarded as if it were right.
+pub(super) fn change_guarded(
+    connection: &Connection,
+    key: &str,
+    change: impl FnOnce() -> Result<(), rusqlite::Error>,
+) -> Result<(), rusqlite::Error> {
+    match guards(connection, key)? {
+        Some((has, guard)) if has != UNGUARDED && has != guard => Err(not_as_guarded()),
+        _ => change().and_then(|()| set_guard(connection, key)),
+    }
+}
+
+fn not_as_guarded() -> rusqlite::Error {
+    damaged(20, "the row is not as its guard says".into())
 }
 
 /// A row of [`COLUMNS`]. A body that is not the one of its hash is damaged, and so is a row that is not as its guard says.

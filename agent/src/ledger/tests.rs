@@ -499,6 +499,13 @@ fn a_row_that_is_not_as_its_guard_says_is_damaged() {
             drop(ledger);
             Ledger::open(dir.path()).unwrap()
         } else {
+            // What comes of the Work does not make it right.
+            let (uid, retry) = ("u".to_owned(), String::new());
+            let (suspended, preserve, generation) = (true, false, 5);
+            let key = "a".into();
+            ledger
+                .commit(&[Change::Touch { key, uid, revision: 5, suspended, preserve, generation, retry }])
+                .unwrap();
             ledger
         };
         let held = ledger.held().unwrap();

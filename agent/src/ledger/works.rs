@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 
-use super::row::{COLUMNS, HELD, entry_of, former_text, held_of, set_guard};
+use super::row::{COLUMNS, HELD, change_guarded, entry_of, former_text, held_of, set_guard};
 use super::{Entry, Ledger, LedgerError, changes};
 use crate::member::ObjectId;
 use crate::session::HeldWork;
@@ -102,8 +102,9 @@ impl Ledger {
     pub fn former_removed(&self, key: &str, hash: &Bytes) -> Result<(), LedgerError> {
         self.relaxed(|transaction| {
             let forget = "UPDATE works SET former = '' WHERE key = ?1 AND hash = ?2";
-            transaction.prepare_cached(forget)?.execute(params![key, hash.as_ref()])?;
-            set_guard(transaction, key)
+            change_guarded(transaction, key, || {
+                transaction.prepare_cached(forget)?.execute(params![key, hash.as_ref()]).map(drop)
+            })
         })
     }
 }

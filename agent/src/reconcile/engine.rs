@@ -283,7 +283,7 @@ impl Engine {
     /// For who watches the agent.
     fn count(&self) {
         let counts = &self.parts.shared.counts;
-        counts.pending.store(self.workqueue.pending() as i64, Ordering::Relaxed);
+        counts.pending.store((self.workqueue.pending() + self.under_way.waiting()) as i64, Ordering::Relaxed);
         counts.quarantined.store(self.quarantined.len() as i64, Ordering::Relaxed);
     }
 

@@ -130,6 +130,11 @@ impl Targets {
         self.by_key.get(key).is_some_and(|work| work.is_enforced)
     }
 
+    /// Whether the Work names any, enforced or not.
+    pub fn is_known(&self, key: &str) -> bool {
+        self.by_key.contains_key(key)
+    }
+
     /// The Work's objects, where they are enforced.
     pub fn of_work(&self, key: &str) -> &[ObjectId] {
         let work = self.by_key.get(key).filter(|work| work.is_enforced);

@@ -64,6 +64,10 @@ impl Running {
     }
 }
 
+/// What was to be done of a key that was set aside.
+#[derive(Debug, Clone, Copy)]
+pub struct SetAside(Task);
+
 /// The tasks.
 #[derive(Debug)]
 pub struct Workqueue {
@@ -218,11 +222,14 @@ impl Workqueue {
         (key, task.cause)
     }
 
-    /// `key` was taken and cannot begin yet: it is taken once more, and holds nobody up meanwhile.
-    pub fn put_back(&mut self, key: &str) {
-        if let Some(running) = self.running.remove(key) {
-            self.tasks.entry(key.to_owned()).or_insert(Task { again: true, ..running.task });
-        }
+    /// `key` was taken and cannot begin yet: it is out of the queue, and holds nobody up, until [`Workqueue::bring_back`].
+    pub fn set_aside(&mut self, key: &str) -> Option<SetAside> {
+        self.running.remove(key).map(|running| SetAside(running.task))
+    }
+
+    /// `key` may begin by now, unless something newer was asked of it meanwhile.
+    pub fn bring_back(&mut self, key: &str, SetAside(task): SetAside) {
+        self.tasks.entry(key.to_owned()).or_insert(Task { again: true, ..task });
     }
 
     /// `key` is no longer worked on.

@@ -38,7 +38,9 @@ impl Engine {
         // Tasks are not aborted and catch their panics.
         let Ok(Finished { key, hash, class, latency, kind }) = finished else { return Ok(()) };
         self.workqueue.done(&key);
-        self.under_way.ended(&key);
+        for (waited, task) in self.under_way.ended(&key) {
+            self.workqueue.bring_back(&waited, task);
+        }
         match kind {
             Ending::Applied { results, former } => {
                 self.applied((&key, class), &hash, latency, &results)?;

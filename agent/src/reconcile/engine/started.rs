@@ -3,6 +3,7 @@
 //! In: what waits, as the ledger holds it now. Out: tasks that work on the member, noted in the ledger before they begin.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::Value;
@@ -13,8 +14,12 @@ use super::{Ending, Engine, Finished, quarantine, task};
 use crate::ledger::{Entry, LedgerError};
 use crate::member::ObjectId;
 use crate::reconcile::failure::Failure;
+use crate::reconcile::workqueue::removal_class;
 use crate::reconcile::{manifests, order};
 use crate::session::Phase;
+
+/// Until a Work has its next turn of which the engine has not heard yet what the ledger says: that is being told.
+const UNHEARD: Duration = Duration::from_millis(100);
 
 /// What becomes of a Work whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,20 +110,32 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether it begins now; it has another turn soon where it does not. What the ledger says of it and of others was heard of in the order in
+    /// Whether it begins now; it has another turn where it does not. What the ledger says of it and of others was heard of in the order in
     /// which it was written: who names its objects is known for as long as it was heard itself.
     fn may_begin(&mut self, turn: &Turn) -> bool {
         let was_heard = match turn.entry.phase {
             Phase::Desired => turn.named().eq(self.targets.of_work(&turn.key).iter().cloned()),
-            Phase::Deleting | Phase::Removed => !self.targets.has(&turn.key),
+            Phase::Deleting | Phase::Removed => !self.targets.is_known(&turn.key),
         };
+        if !was_heard {
+            self.workqueue.done(&turn.key);
+            self.workqueue.again(&turn.key, self.class_of(turn), self.now() + UNHEARD);
+            return false;
+        }
         let objects = Objects::new(turn.ids(), turn.takes_away());
-        if !was_heard || self.under_way.contends(&objects) {
-            self.workqueue.put_back(&turn.key);
+        if self.under_way.contends(&turn.key, &objects) {
+            if let Some(task) = self.workqueue.set_aside(&turn.key) {
+                self.under_way.waits(&turn.key, objects, task);
+            }
             return false;
         }
         self.under_way.begins(&turn.key, objects);
         true
+    }
+
+    fn class_of(&self, turn: &Turn) -> u8 {
+        let class = order::of_manifests(turn.manifests());
+        if turn.entry.phase == Phase::Deleting { removal_class(class) } else { class }
     }
 
     fn start(&mut self, turn: Turn) {
