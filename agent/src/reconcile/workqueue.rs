@@ -89,7 +89,7 @@ pub fn removal_class(class: u8) -> u8 {
 impl Workqueue {
     /// Drift is looked at `rate` times a second.
     pub fn new(rate: f64) -> Self {
-        let rate = Rate { per_minute: rate.max(0.01) * 60.0, burst: rate * 2.0 };
+        let rate = Rate { per_minute: rate.max(0.01) * 60.0, burst: (rate * 2.0).max(1.0) };
         Self {
             tasks: BTreeMap::new(),
             running: BTreeMap::new(),

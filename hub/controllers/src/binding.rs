@@ -359,6 +359,8 @@ impl Controller for Binding {
         if binding.metadata.deletion_timestamp.is_some() {
             return self.end(&resource, &binding).await;
         }
+        // Before anything goes: what is to take its place could not be made.
+        self.can_read_overrides(&binding)?;
         let works = self.shared.works_of(&binding).await?;
         let places = Places::of(&binding);
         let follows = self.remove_orphans(&binding, &works, &places).await?;
@@ -406,21 +408,22 @@ impl Binding {
     }
 
     /// Without an override policy that is there, Works would be other ones than people wrote.
-    fn can_read_overrides(&self, namespace: &str) -> Result<(), Error> {
+    fn can_read_overrides(&self, binding: &ResourceBinding) -> Result<(), Error> {
+        let namespace = binding.spec.resource.namespace.as_str();
         let near = if namespace.is_empty() { Vec::new() } else { self.shared.overrides.unread(namespace) };
         let unread = [near, self.shared.overrides.unread("")].concat();
-        match unread.first() {
-            None => Ok(()),
-            Some(name) => Err(Error::Other(format!(
-                "the override policy {name} cannot be read: no Work is written that it may concern until it can be"
-            ))),
-        }
+        let Some(name) = unread.first() else { return Ok(()) };
+        let words = format!(
+            "the override policy {name} cannot be read: Works that it may concern stay as they are until it can be"
+        );
+        let about = Reference::of_binding(binding);
+        self.shared.recorder.record(&about, EventType::Warning, events::SYNC_WORK_FAILED, &words);
+        Err(Error::Other(words))
     }
 
     /// Makes the Works side by side: they share the store's commits. Each is rendered when its turn to be written comes. One cluster's
     /// trouble is not the others': all are tried, the first failure is reported.
     async fn make_works(&self, binding: &ResourceBinding, template: &Value) -> Result<Action, Error> {
-        self.can_read_overrides(object::namespace(template))?;
         let (clusters, wide, near) = (
             self.shared.clusters.all(""),
             self.shared.overrides.all(""),

@@ -280,6 +280,27 @@ impl ControllerContext {
         Some(compiler.evaluator(&said, Some(template)))
     }
 
+    /// Clusters that are there and could not be read since the hub began: of those that could be read before, what they said holds.
+    pub fn unread_clusters(&self) -> Vec<Arc<str>> {
+        let unread = self.clusters.unread("");
+        unread.into_iter().filter(|name| self.clusters.get("", name).is_none()).collect()
+    }
+
+    /// For who takes away what is in clusters that are gone: whether it can be told which are.
+    ///
+    /// # Errors
+    /// One of them could not be read since the hub began, and may be any.
+    pub fn can_tell_clusters(&self) -> Result<(), Error> {
+        self.unread_clusters().first().map_or(Ok(()), |name| Err(Self::cannot_be_read(name)))
+    }
+
+    /// Of a Cluster.
+    pub fn cannot_be_read(name: &str) -> Error {
+        Error::Other(format!(
+            "the Cluster {name} cannot be read (kubectl get cluster {name} -o yaml shows it): what is placed there stays as it is until it can be"
+        ))
+    }
+
     /// How templates are read, as the gates have it.
     pub fn reading(&self) -> Reading<'_> {
         let apart = self.gates.enabled(Gate::MultiplePodTemplatesScheduling);

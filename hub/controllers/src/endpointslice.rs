@@ -103,6 +103,7 @@ impl EndpointSlices {
             }
         }
         there.own = own.iter().collect();
+        self.shared.can_tell_clusters()?;
         let is_cluster = |name: &str| self.shared.clusters.get("", name).is_some();
         Ok(core::plan((&key.namespace, &key.name), &questions, is_cluster, &there))
     }

@@ -95,6 +95,7 @@ impl FederatedResourceQuotaSync {
     }
 
     async fn sync(&self, key: &Key, quota: Option<&FederatedResourceQuota>) -> Result<bool, Error> {
+        self.shared.can_tell_clusters()?;
         let held = self.shared.quota_works.of(key);
         let cluster = |work: &Key| names::cluster_of_execution_namespace(&work.namespace).map(str::to_owned);
         let clusters = self.shared.clusters.all("");

@@ -170,6 +170,7 @@ impl MultiClusterServices {
 
     /// Asks the providers, and nobody else. False where one cannot be asked yet.
     async fn ask(&self, key: &Key, service: &MultiClusterService) -> Result<bool, Error> {
+        self.shared.can_tell_clusters()?;
         let held = self.questions(key).await?;
         let clusters = self.shared.clusters.all("");
         let plan = core::questions(service, &clusters, held.keys().map(String::as_str));

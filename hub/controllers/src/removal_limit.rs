@@ -118,7 +118,8 @@ impl RemovalLimit {
     /// its metadata say holds for it.
     async fn cluster_of(&self, work: &Object) -> Result<Option<Arc<Cluster>>, Error> {
         let Some(name) = names::cluster_of_execution_namespace(&work.key.namespace) else { return Ok(None) };
-        if let Some(known) = self.clusters.get("", name) {
+        let is_unread = self.clusters.unread("").iter().any(|unread| **unread == *name);
+        if let Some(known) = self.clusters.get("", name).filter(|_| !is_unread) {
             return Ok(Some(known).filter(|cluster| !cluster.deleting()));
         }
         let found = fetch::get_object(&*self.api, &kinds::clusters(&*self.api)?, "", name).await?;

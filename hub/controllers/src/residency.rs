@@ -62,6 +62,11 @@ impl ResidencyRules {
     /// # Errors
     /// It cannot be read now.
     pub async fn of(&self, api: &dyn Api, template: &ObjectReference) -> Result<Residency, Error> {
+        if let Some(name) = self.rules.unread("").first() {
+            return Err(Error::Other(format!(
+                "the ResidencyRule {name} cannot be read: it may forbid any place, and nothing is placed until it can be"
+            )));
+        }
         let rules = self.now();
         if rules.is_empty() {
             return Ok(Residency::default());

@@ -127,17 +127,11 @@ impl Scheduler {
         Arc::new(BindingQueue::new(move |key| bindings.priority(key)))
     }
 
-    /// A Cluster that cannot be read looks like one that is gone: nobody is taken away from there because of that.
+    /// A Cluster that never could be read looks like one that is gone: nobody is taken away from there because of that.
     fn can_tell_who_is_gone(&self, binding: &ResourceBinding) -> Result<(), Error> {
-        let unread = self.shared.clusters.unread("");
+        let unread = self.shared.unread_clusters();
         let names_one = |name: &&Arc<str>| binding.spec.clusters.iter().any(|target| *target.name == ***name);
-        match unread.iter().find(names_one) {
-            None => Ok(()),
-            Some(name) => Err(Error::Other(format!(
-                "the Cluster {name} cannot be read (kubectl get cluster {name} -o yaml shows it): what is placed there stays there, and nothing \
-                 is decided until it can be"
-            ))),
-        }
+        unread.iter().find(names_one).map_or(Ok(()), |name| Err(ControllerContext::cannot_be_read(name)))
     }
 
     fn note(&self, key: &Key, placed: bool) {

@@ -84,6 +84,7 @@ impl ServiceExports {
         let name = names::binding_name(KIND, &key.name);
         let binding: Option<ResourceBinding> =
             fetch::get(self.api(), &resource, &key.namespace, &name).await?;
+        self.shared.can_tell_clusters()?;
         let held = self.held(key).await?;
         let stays =
             |name: &str| self.shared.clusters.get("", name).is_some_and(|cluster| !cluster.deleting());

@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_plan_says_what_is_held_back_what_stays_and_that_nothing_is_to_do() {
         let cluster = json!({"metadata": {"annotations": {
-            ORPHANS: json!({"lost-1": "", "lost-2": "delete"}).to_string()}}});
+            ORPHANS: json!({"lost-1": "undecided", "lost-2": "delete"}).to_string()}}});
         let link = json!({"status": {"heldDeletes": {"batch": "4/9/1", "count": 30}}});
         let text = shown("north", &of_orphans(&cluster), &link);
         let lines: Vec<String> =

@@ -59,7 +59,11 @@ impl Documents {
                 self.whole.insert(table, whole);
                 Ok(())
             }
-            Ok(None) | Err(BodyError::TooLarge(_) | BodyError::OutOfOrder { .. }) => Ok(()),
+            // A later hub may say what this agent cannot read: it gets its Works all the same.
+            Ok(None)
+            | Err(BodyError::TooLarge(_) | BodyError::OutOfOrder { .. } | BodyError::UnknownEncoding(_)) => {
+                Ok(())
+            }
             Err(_) => Err(Unusable::Content),
         }
     }

@@ -288,3 +288,23 @@ async fn works_are_rendered_when_their_turn_to_be_written_comes() {
     look(&rig).await.unwrap();
     assert_eq!(rig.api.calls("read", "Work"), before, "to let Works go, none is read");
 }
+
+/// What an override policy that cannot be read says of it nobody knows: nothing is made anew, and what is there stays, also where it moves.
+#[tokio::test(start_paused = true)]
+async fn nothing_moves_while_an_override_policy_cannot_be_read() {
+    let stage = Stage::new().await;
+    stage.0.api.seed_all(testing::cluster("m2", &json!({})));
+    stage.place("default", "same");
+    stage.reconcile("default", "same").await.unwrap();
+    assert_eq!(stage.works().len(), 1);
+    stage.0.api.seed(json!({"apiVersion": testing::POLICY_API, "kind": "ClusterOverridePolicy", "metadata": {"name": "o"}, "spec": 1}));
+    let key = Key { namespace: "default".into(), name: "same-configmap".into() };
+    let moves = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
+    stage.0.edit((BINDING_API, "ResourceBinding"), &key, moves).await;
+    let refused = stage.reconcile("default", "same").await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("the override policy o cannot be read")));
+    let works = stage.0.api.values(WORK_API, "Work");
+    assert_eq!(works.len(), 1);
+    assert_eq!(works[0]["metadata"]["namespace"], "karmada-es-m1");
+    assert!(works[0]["metadata"]["deletionTimestamp"].is_null());
+}

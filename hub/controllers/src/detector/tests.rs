@@ -63,6 +63,36 @@ async fn a_new_binding_is_placed_by_the_write_that_creates_it() {
     }
 }
 
+/// Where more is to be known than where it goes, the scheduler decides in its turn, and says so.
+#[tokio::test(start_paused = true)]
+async fn a_new_binding_waits_for_the_scheduler_where_that_has_more_to_say() {
+    let divided = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    let affinities = json!([{"affinityName": "first", "clusterNames": ["m1"]}]);
+    for (replicas, waits, placement) in [
+        (0, false, json!({"replicaScheduling": divided})),
+        (2, true, json!({"replicaScheduling": divided, "clusterAffinities": affinities})),
+    ] {
+        let template = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default", "uid": "t-web"},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "web", "image": "nginx"}]}}}});
+        let mut policy = policy();
+        policy["spec"]["resourceSelectors"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment"}]);
+        policy["spec"]["placement"] = placement.clone();
+        let rig = Rig::new(testing::cluster("m1", &json!({})).into_iter().chain([policy, template])).await;
+        let scheduler = Scheduler::new(rig.shared.clone(), None);
+        let (works, statuses, debounce) = Default::default();
+        let makers = Makers { scheduler: Some(scheduler.clone()), works, statuses, debounce };
+        let detector =
+            Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
+        let resource = rig.api.resource_of("apps/v1", "Deployment").unwrap();
+        detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await.unwrap();
+        let binding = || rig.api.value(BINDING_API, "ResourceBinding", "default", "web-deployment").unwrap();
+        assert_eq!(binding()["spec"]["clusters"].is_null(), waits, "{placement}");
+        rig.quiet().await;
+        scheduler.reconcile(&key("default", "web-deployment")).await.unwrap();
+        assert_eq!(binding()["status"]["conditions"][0]["reason"], "Success", "{placement}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_no_policy_means_any_more_loses_its_marks_whatever_happens_between() {
     let mut template = testing::config_map("web");

@@ -15,12 +15,13 @@ use crate::port::{Change, Object};
 use crate::runner::Error;
 
 impl Scheduler {
-    /// The binding as it is to be created; `None` where its placement takes longer: agents are to be asked, or it has a turn in a group.
+    /// The binding as it is to be created; `None` where its placement takes longer: agents are to be asked, or its turn is to be waited
+    /// for.
     ///
     /// # Errors
     /// What decides cannot be read now.
     pub async fn first_placement(&self, binding: &ResourceBinding) -> Result<Option<ResourceBinding>, Error> {
-        if self.looks_at_groups() && binding.spec.workload_affinity_groups.is_some() {
+        if self.waits_for_its_turn(binding) {
             return Ok(None);
         }
         let (clusters, expressions) = (self.shared.clusters.all(""), self.shared.expressions(binding).await?);
@@ -38,8 +39,18 @@ impl Scheduler {
             return Ok(None);
         }
         let decision = scheduler::schedule(&input);
-        let is_placed = matches!(decision.outcome, Outcome::Scheduled(_));
+        let is_placed = matches!(&decision.outcome, Outcome::Scheduled(targets) if !targets.is_empty());
         Ok(scheduler::apply(binding, &decision).filter(|_| is_placed))
+    }
+
+    /// Whether more is to be known of it than where it goes: its turn among others, in its group or by its priority; which of its groups of clusters it
+    /// is in, which its status alone tells.
+    fn waits_for_its_turn(&self, binding: &ResourceBinding) -> bool {
+        let spec = &binding.spec;
+        let in_order =
+            spec.placement.as_ref().is_some_and(|placement| !placement.cluster_affinities.is_empty());
+        let in_group = self.looks_at_groups() && spec.workload_affinity_groups.is_some();
+        in_order || in_group || spec.schedule_priority.is_some()
     }
 
     /// A binding was created as [`Scheduler::first_placement`] has it: it counts at once, not when the watch tells.

@@ -33,7 +33,7 @@ pub use self::cluster_affinities::Attempt;
 use self::division::Mode;
 use self::estimator_answers::Exact;
 use self::filter::Unfit;
-use self::trigger::Trigger;
+use self::trigger::{SchedulingCause, Trigger};
 use self::workload_affinity::AllowedClusters;
 use crate::cluster_expressions::ClusterExpressions;
 use crate::residency::Residency;
@@ -191,15 +191,20 @@ impl Decision {
 pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
     let mut clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
     clusters.sort_by(|a, b| a.name().cmp(b.name()));
-    let mode = match trigger::trigger(input.binding, &clusters, input.scheduler) {
+    let (mode, cause) = match trigger::trigger(input.binding, &clusters, input.scheduler) {
         Trigger::NotOurs => {
             return Decision { report: going(&clusters), ..Decision::plain(Outcome::NotOurs) };
         }
         Trigger::UpToDate => return Decision::plain(Outcome::UpToDate),
-        Trigger::Schedule { mode, .. } => mode,
+        Trigger::Schedule { mode, cause } => (mode, cause),
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
-    cluster_affinities::place(input, &clusters, placement, mode)
+    let mut decision = cluster_affinities::place(input, &clusters, placement, mode);
+    // It was decided and written already: no report tells yet what that took, and what is placed would count as room once more.
+    if cause == SchedulingCause::Untold && matches!(decision.outcome, Outcome::Scheduled(_)) {
+        decision.outcome = Outcome::Scheduled(input.binding.spec.clusters.clone());
+    }
+    decision
 }
 
 /// What scheduling a binding comes to, whether or not anything asks for it now: [`schedule`] leaves alone what stands.

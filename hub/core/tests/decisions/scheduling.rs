@@ -222,6 +222,34 @@ fn scheduling_again_writes_nothing() {
     }
 }
 
+/// What is placed and not told of yet is in no report: room by which it was placed does not count once more.
+#[test]
+fn what_was_written_before_the_status_is_told_and_not_decided_once_more() {
+    let overflow = json!({"clusterAffinities": [{"affinityName": "first", "clusterNames": ["a"], "overflow": [{"affinityName": "then", "clusterNames": ["b"]}]}],
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
+    let aggregated = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    for placement in [overflow, aggregated] {
+        let clusters: Vec<Cluster> = ["a", "b"]
+            .into_iter()
+            .map(|name| {
+                let mut cluster = serde_json::to_value(member(name)).unwrap();
+                cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "100"}});
+                serde_json::from_value(cluster).unwrap()
+            })
+            .collect();
+        let mut new = binding(placement.clone());
+        new.spec.replicas = 8;
+        new.spec.replica_requirements =
+            serde_json::from_value(json!({"resourceRequest": {"cpu": "1"}})).unwrap();
+        let placed = scheduler::apply(&new, &schedule(&new, &clusters)).unwrap();
+        assert_eq!(placed.spec.clusters.iter().map(|target| target.replicas).sum::<i32>(), 8);
+        let told = schedule(&placed, &clusters);
+        assert_eq!(result(&told), result(&schedule(&new, &clusters)), "{placement}");
+        assert!(scheduler::status(&placed, &placed.spec.clusters, &told, now()).is_some());
+    }
+}
+
 #[test]
 fn failures_say_so_and_take_back_only_what_cannot_stay() {
     let clusters = members(&["m1"]);

@@ -151,6 +151,8 @@ impl Dispatch {
 
     /// Begins to send a body, as what differs from `base` where that is worth it; one that was half sent before goes on where it was.
     fn start_body(&mut self, mut frame: v1::Upsert, manifests: &Bytes, base: Option<Bytes>) {
+        // The agent puts one body together at a time: another lets go of what it held.
+        self.partial = self.partial.take().filter(|partial| partial.key == frame.key);
         let is_begun = self.partial.as_ref().is_some_and(|partial| partial.hash == frame.hash);
         let telling = self.packs.pack(manifests, base.filter(|_| !is_begun));
         let encoded = telling.put_in(&mut frame);
