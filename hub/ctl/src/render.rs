@@ -1,6 +1,7 @@
 //! `karmadactl render`: what files would place where, and what each cluster would get, without a hub: for checks before anything is applied. In: files or
 //! folders of templates, policies and clusters (`kubectl get clusters -o yaml` of a hub). Out: for each template its policy, every cluster with the
-//! reason, and what each gets; or a folder of manifests for each cluster. It fails where a policy takes a template and no cluster does.
+//! reason, and what each gets; or a folder of manifests for each cluster. It fails where a policy takes a template and no cluster does, or nobody
+//! can read how many replicas it has.
 
 mod files;
 
@@ -21,7 +22,7 @@ use karmada_lua::{Customization, Scripts};
 use karmada_placement_expressions::PlacementExpressions;
 use serde_json::{Value, json};
 
-use self::files::{Held, read, sorted};
+use self::files::{Found, Held, file_of, read, sorted};
 use crate::output;
 use crate::placement::{self, Shape, WhatIf};
 
@@ -42,10 +43,11 @@ pub struct Arguments {
 
 /// Renders.
 pub fn run(arguments: &Arguments, now: Timestamp) -> Result<()> {
-    let mut objects = Vec::new();
+    let mut found = Vec::new();
     for file in &arguments.filename {
-        objects.extend(read(file)?);
+        found.extend(read(file)?);
     }
+    let objects = found.iter().map(|(_, object)| object.clone()).collect();
     let Held { files, customizations } = sorted(objects, now)?;
     ensure!(!files.templates.is_empty(), "the files hold no template: objects beside policies and clusters");
     ensure!(
@@ -63,6 +65,13 @@ pub fn run(arguments: &Arguments, now: Timestamp) -> Result<()> {
     let reviews: Vec<Value> =
         rendered.iter().map(|one| shown(&files, one, arguments.shape.manifests)).collect();
     placement::print(&reviews, &arguments.shape)?;
+    whole(&files, &rendered, &found)
+}
+
+/// Whether all that a policy takes is read, placed and made.
+fn whole(files: &Files, rendered: &[Rendered], found: &[Found]) -> Result<()> {
+    let unread = unread(files, rendered, found);
+    ensure!(unread.is_empty(), "nothing can be decided of {}", unread.join("; "));
     let homeless: Vec<String> = rendered
         .iter()
         .filter(|one| {
@@ -71,9 +80,21 @@ pub fn run(arguments: &Arguments, now: Timestamp) -> Result<()> {
         .map(|one| name(&files.templates[one.template]))
         .collect();
     ensure!(homeless.is_empty(), "no cluster takes {}", homeless.join(", "));
-    let unmade = unmade(&files, &rendered);
+    let unmade = unmade(files, rendered);
     ensure!(unmade.is_empty(), "not all is rendered: {}", unmade.join("; "));
     Ok(())
+}
+
+/// Templates that a policy takes and of which nobody can say how they are to be placed, as their interpreter fails: each with its file and the
+/// reason. The scheduler is not asked then, also where they follow others.
+fn unread(files: &Files, rendered: &[Rendered], found: &[Found]) -> Vec<String> {
+    let stops = |one: &&Rendered| one.review.policy.is_some() && one.review.decision.is_none();
+    let told = |one: &Rendered| {
+        let template = &files.templates[one.template];
+        let file = file_of(found, template).display();
+        format!("{file}: {}: {}", name(template), one.review.message)
+    };
+    rendered.iter().filter(stops).map(told).collect()
 }
 
 /// A hub has a script rest that took much of its time, and asks again later. Here nothing is asked again: what one of a hub may take, a busy machine
@@ -326,6 +347,36 @@ spec: {syncMode: Pull}
         let told =
             unmade(&files, &rendered(&files, &Default::default(), customizations, Timestamp::UNIX_EPOCH));
         assert!(told.len() == 1 && told[0].starts_with("what Tree oak depends on: "), "{told:?}");
+    }
+
+    /// Whether it also follows another one, and so goes somewhere, is all the same.
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_file() {
+        let script = "function GetReplicas(tree) return tree.spec.no.such end";
+        let text = format!(
+            "{{apiVersion: config.karmada.io/v1alpha1, kind: ResourceInterpreterCustomization, metadata: {{name: trees}}, spec: {{target: {{apiVersion: e.io/v1, kind: Tree}}, customizations: {{replicaResource: {{luaScript: '{script}'}}}}}}}}
+---
+{{apiVersion: e.io/v1, kind: Tree, metadata: {{name: oak, namespace: default}}, spec: {{}}}}
+---
+{{apiVersion: policy.karmada.io/v1alpha1, kind: PropagationPolicy, metadata: {{name: trees}}, spec: {{resourceSelectors: [{{apiVersion: e.io/v1, kind: Tree}}], placement: {{}}}}}}
+---
+{FILES}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trees.yaml");
+        std::fs::write(&file, text).unwrap();
+        let found = read(folder.path()).unwrap();
+        let Held { files, customizations } =
+            sorted(found.iter().map(|(_, object)| object.clone()).collect(), Timestamp::UNIX_EPOCH).unwrap();
+        let rendered = rendered(&files, &Default::default(), customizations, Timestamp::UNIX_EPOCH);
+        let why = whole(&files, &rendered, &found).unwrap_err().to_string();
+        let start = format!("nothing can be decided of {}: Tree oak: ", file.display());
+        assert!(why.starts_with(&start), "{why}");
+        assert!(
+            why.contains("the InterpretReplica script of ResourceInterpreterCustomization trees"),
+            "{why}"
+        );
+        assert!(!why.contains("web"), "{why}");
     }
 
     #[test]

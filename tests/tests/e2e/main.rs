@@ -29,6 +29,7 @@ mod logs;
 mod narrow;
 mod quota;
 mod reach;
+mod rebalancing;
 mod register;
 mod removal_limit;
 mod restored;

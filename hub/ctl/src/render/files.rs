@@ -56,11 +56,15 @@ const CLUSTER_SCOPED: [(&str, &str); 29] = [
     ("storage.k8s.io", "VolumeAttachment"),
 ];
 
+/// An object, and the file that it is in.
+pub(super) type Found = (PathBuf, Value);
+
 /// The objects of a file, or of all YAML and JSON files below a folder, in the order of their names.
-pub(super) fn read(path: &Path) -> Result<Vec<Value>> {
+pub(super) fn read(path: &Path) -> Result<Vec<Found>> {
     if !path.is_dir() {
         let text = placement::read(path)?;
-        return placement::objects(&text).with_context(|| path.display().to_string());
+        let objects = placement::objects(&text).with_context(|| path.display().to_string())?;
+        return Ok(objects.into_iter().map(|object| (path.to_owned(), object)).collect());
     }
     let entries = std::fs::read_dir(path).with_context(|| format!("reading {}", path.display()))?;
     // A link to a folder is not followed: it may lead back.
@@ -75,6 +79,19 @@ pub(super) fn read(path: &Path) -> Result<Vec<Value>> {
         }
     }
     Ok(objects)
+}
+
+/// The file that a template is in. What had no namespace there has the usual one by now.
+pub(super) fn file_of<'a>(found: &'a [Found], template: &Value) -> &'a Path {
+    let namespace = object::namespace(template);
+    let is = |object: &Value| {
+        let own = object::namespace(object);
+        object::kind(object) == object::kind(template)
+            && object::api_version(object) == object::api_version(template)
+            && object::name(object) == object::name(template)
+            && (own == namespace || (own.is_empty() && namespace == "default"))
+    };
+    found.iter().find(|(_, object)| is(object)).map_or(Path::new(""), |(file, _)| file)
 }
 
 /// What files hold.

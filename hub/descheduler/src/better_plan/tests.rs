@@ -288,11 +288,17 @@ impl ClusterExpressions for TellsCpu {
     }
 }
 
-/// What is reckoned with says other numbers than the clusters do.
+/// What is reckoned with tells of Pods alone.
 #[test]
 fn expressions_are_asked_of_clusters_as_they_are() {
     let world = World::new(weighted(), &[("a", 20), ("b", 20)], &[("a", 10)]);
-    let step = world.decide_by(&world.binding(|_| {}), 100, Some(&TellsCpu));
+    let filtered = |object: &mut Value| {
+        let notes = &mut object["metadata"]["annotations"];
+        notes["edge.karmada.io/cluster-filter"] = json!("tells of CPU");
+        notes["edge.karmada.io/applied-cluster-expressions"] =
+            json!(json!({"filter": "tells of CPU", "score": ""}).to_string());
+    };
+    let step = world.decide_by(&world.binding(filtered), 100, Some(&TellsCpu));
     assert_eq!(step.map(|step| step.moved()), Ok(5));
 }
 
