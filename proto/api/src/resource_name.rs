@@ -38,11 +38,15 @@ pub fn is_standard_for_quota(name: &str) -> bool {
     is_standard(name) && name != "storage"
 }
 
+/// Whether a name is in Kubernetes' own domain, or in none.
+pub fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
 /// Whether a resource is somebody's own, as devices are: Kubernetes' rule (`IsExtendedResourceName`). The name has a domain that is not
 /// Kubernetes', and a quota can limit requests of it.
 pub fn is_extended(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    !is_native
+    !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 
-use karmada_api::resource_name::{is_extended, is_standard, is_whole};
+use karmada_api::resource_name::{is_native, is_standard, is_whole};
 use karmada_quantity::Quantity;
 use karmada_schema::FieldError;
 use karmada_schema::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn storage_amount(value: &Value, _: Option<&Value>, path: &Path<'_>, 
 
 /// Whether more may be promised than there is.
 pub(super) fn may_overcommit(name: &str) -> bool {
-    !is_extended(name) && !name.starts_with("hugepages-")
+    is_native(name) && !name.starts_with("hugepages-")
 }
 
 /// The name of a resource: a known one, or one with a domain.
