@@ -38,7 +38,7 @@ pub fn is_standard_for_quota(name: &str) -> bool {
     is_standard(name) && name != "storage"
 }
 
-/// Whether a resource has no domain, or one of Kubernetes' own (`IsNativeResource`).
+/// Whether a name is in Kubernetes' own domain, or in none.
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
