@@ -29,6 +29,11 @@ impl Budget {
         self.most - self.spent.iter().map(|(_, replicas)| replicas).sum::<i64>()
     }
 
+    /// How many replicas in an interval.
+    pub fn most(&self) -> i64 {
+        self.most
+    }
+
     /// How long what is spent counts.
     pub fn interval(&self) -> Duration {
         self.interval

@@ -70,8 +70,10 @@ impl Ledger {
         let held = under_way.values().filter(|step| {
             !budget.counts(step.at, now) && now.saturating_sub(step.at) < budget.interval() + LONGEST_WAY
         });
-        let held: i64 = held.map(|step| step.moved).sum();
-        budget.left(now) - held
+        let (own, told): (Vec<&UnderWay>, Vec<&UnderWay>) = held.partition(|step| step.made.is_some());
+        let sum = |steps: Vec<&UnderWay>| steps.iter().map(|step| step.moved).sum::<i64>();
+        // What a note alone tells may be anybody's word: it holds back half of the budget at most.
+        budget.left(now) - sum(own) - sum(told).min((budget.most() + 1) / 2)
     }
 
     pub(crate) fn enter(&mut self, key: &Key, step: Step, at: Duration) -> Entered {
@@ -103,8 +105,12 @@ impl Ledger {
             return true;
         }
         // It is what holds back its own share.
-        self.under_way.remove(key);
-        self.free(now) >= moved
+        let held = self.under_way.remove(key);
+        let is_room = self.free(now) >= moved;
+        if let Some(held) = held.filter(|_| !is_room) {
+            self.under_way.insert(key.clone(), held);
+        }
+        is_room
     }
 
     /// The step, unless a cluster would be left that another workload left a moment ago.
@@ -162,6 +168,27 @@ mod tests {
         assert_eq!(ledger.free(at(30)), 5);
         ledger.enter(&key("web"), step(3), at(30));
         assert_eq!((ledger.free(at(91)), ledger.free(at(92))), (2, 5), "an hour and an interval later");
+    }
+
+    #[test]
+    fn a_step_of_before_the_start_that_waits_to_be_taken_back_holds_its_share() {
+        let mut ledger = Ledger::new(Budget::new(4, at(2)));
+        let note = step(2).note;
+        ledger.goes_on(&key("web"), &note, at(2));
+        ledger.enter(&key("db"), step(3), at(3));
+        assert!(!ledger.takes_back(&key("web"), &note, 2, at(4)));
+        assert_eq!(ledger.free(at(30)), -1, "both are under way");
+        ledger.is_over(&key("db"));
+        assert!(ledger.takes_back(&key("web"), &note, 2, at(30)));
+    }
+
+    #[test]
+    fn notes_that_anybody_may_have_written_hold_back_half_of_the_budget() {
+        let mut ledger = Ledger::new(Budget::new(10, at(2)));
+        for name in ["a", "b", "c"] {
+            ledger.goes_on(&key(name), &step(9).note, at(4));
+        }
+        assert_eq!(ledger.free(at(4)), 5);
     }
 
     #[test]
