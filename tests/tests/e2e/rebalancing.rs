@@ -7,7 +7,7 @@ use tests::agent::{Agent, AgentOptions};
 use tests::hub::{Hub, HubOptions};
 use tests::kube::programs_or_skip;
 use tests::member::{Member, MemberOptions};
-use tests::wait::{PATIENCE, eventually, so};
+use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{RegisterCommand, await_object, get, has, has_condition};
 
@@ -110,7 +110,7 @@ fn what_stands_in_one_member_is_moved_to_where_there_is_room() {
             has(web, "/status/readyReplicas", &json!(4))
         });
     }
-    eventually("it is told", PATIENCE, || {
+    eventually("it is told", TIMEOUT, || {
         let which = ["events", "-n", "default", "--field-selector", "reason=RebalanceBindingSucceed"];
         let words = hub.kubectl().field(&which, "{.items[*].message}");
         so(words.contains("moved 4 of 8 replicas to where they would be placed now"), || words.clone())
