@@ -225,7 +225,7 @@ fn scheduling_again_writes_nothing() {
 /// What is placed and not told of yet is in no report: room by which it was placed does not count once more.
 #[test]
 fn what_was_written_before_the_status_is_told_and_not_decided_once_more() {
-    let overflow = json!({"clusterAffinities": [{"affinityName": "first", "clusterNames": ["a"], "overflow": [{"affinityName": "then", "clusterNames": ["b"]}]}],
+    let overflow = json!({"clusterAffinities": [{"affinityName": "first", "clusterNames": ["a"], "overflowAffinities": [{"affinityName": "then", "clusterNames": ["b"]}]}],
         "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
             "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
     let aggregated = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
