@@ -2,61 +2,19 @@
 //!
 //! In: the bytes of a body. Out: its manifests as JSON, or why they cannot be had; positions. Pure.
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::failure::Failure;
 use super::order;
+use crate::ledger;
 use crate::member::Gvk;
-
-/// The most manifests of a Work. Those that the hub makes have one; and of objects that say anything, more are not found in a body that
-/// the hub's API takes. What is kept of each while it is worked on is many times what `{}` takes in a body.
-const MANIFESTS: usize = 5000;
 
 /// The manifests in a body.
 ///
 /// # Errors
 /// [`Failure::Malformed`] where it is no such body, or holds more manifests than an agent takes of one Work (5000).
 pub fn parse_manifests(body: &[u8]) -> Result<Vec<Value>, Failure> {
-    #[derive(Deserialize)]
-    struct Body {
-        manifests: Bounded,
-    }
-    let body: Body = serde_json::from_slice(body).map_err(|error| Failure::Malformed(error.to_string()))?;
-    Ok(body.manifests.0)
-}
-
-/// Manifests, of which no more are read than [`MANIFESTS`].
-struct Bounded(Vec<Value>);
-
-impl<'de> Deserialize<'de> for Bounded {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Bounded;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of manifests")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Bounded, A::Error> {
-                let mut manifests = Vec::new();
-                while let Some(manifest) = list.next_element()? {
-                    if manifests.len() == MANIFESTS {
-                        return Err(A::Error::custom(format_args!(
-                            "it has more than {MANIFESTS} manifests, which is the most that an agent takes of one Work"
-                        )));
-                    }
-                    manifests.push(manifest);
-                }
-                Ok(Bounded(manifests))
-            }
-        }
-        deserializer.deserialize_seq(Reader)
-    }
+    ledger::parse_manifests(body).map_err(|error| Failure::Malformed(error.to_string()))
 }
 
 /// Positions of `manifests` in dependency order.
@@ -64,19 +22,4 @@ pub(super) fn in_order(manifests: &[Value]) -> Vec<usize> {
     let mut positions: Vec<usize> = (0..manifests.len()).collect();
     positions.sort_by_key(|at| order::class(&Gvk::of(&manifests[*at])));
     positions
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_work_of_too_many_manifests_is_refused_in_words() {
-        let of = |count| parse_manifests(json!({"manifests": vec![json!({}); count]}).to_string().as_bytes());
-        assert_eq!(of(MANIFESTS).unwrap().len(), MANIFESTS);
-        let refusal = of(300_000).unwrap_err().to_string();
-        assert!(refusal.contains("more than 5000 manifests") && refusal.len() < 300, "{refusal}");
-    }
 }

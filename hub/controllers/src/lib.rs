@@ -24,7 +24,6 @@ pub mod fetch;
 pub mod graceful_eviction;
 pub mod group_turns;
 pub mod hpa_scale_target_marker;
-mod indexes;
 mod interpretations;
 pub mod multiclusterservice;
 pub mod namespace;
@@ -48,3 +47,4 @@ pub mod workload_rebalancer;
 
 use karmada_controller_runtime::typed;
 pub use karmada_controller_runtime::{events, informer, metrics, port, queue, runner, workqueues};
+use karmada_indexes as indexes;

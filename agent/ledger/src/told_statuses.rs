@@ -8,7 +8,7 @@ use karmada_proto::digest::Content;
 use rusqlite::params;
 
 use super::{Ledger, LedgerError};
-use crate::outbox::ToldStatus;
+use karmada_session::outbox::ToldStatus;
 
 /// Three digests; of the statuses all zero where none were told.
 fn blob(told: &ToldStatus) -> Vec<u8> {
@@ -60,7 +60,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::session::Change;
+    use karmada_session::session::Change;
 
     fn put(key: &str) -> Change {
         Change::Put {

@@ -20,11 +20,11 @@ use karmada_core::scheduler::workload_affinity::{AllowedClusters, WorkloadAffini
 use parking_lot::RwLock;
 use serde::Deserialize;
 
-use crate::indexes::dependencies::{DependenciesIndex, Metadata};
-use crate::indexes::works::binding_id;
-use crate::port::{Change, Key, Object};
-use crate::runner::{Source, key_of};
-use crate::typed::Transition;
+use crate::dependencies::{DependenciesIndex, Metadata};
+use crate::works::binding_id;
+use karmada_controller_runtime::port::{Change, Key, Object};
+use karmada_controller_runtime::runner::{Source, key_of};
+use karmada_controller_runtime::typed::Transition;
 
 /// The index.
 #[derive(Default)]
@@ -354,7 +354,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::fake::FakeApi;
+    use karmada_controller_runtime::port::fake::FakeApi;
     use serde_json::{Value, json};
 
     const API: &str = "work.karmada.io/v1alpha2";

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use karmada_api::strings::labels;
 use parking_lot::RwLock;
 
-use crate::port::{Change, Key, Object};
+use karmada_controller_runtime::port::{Change, Key, Object};
 
 /// The index of one kind of owners.
 pub struct OwnedWorksIndex {

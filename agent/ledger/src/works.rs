@@ -10,8 +10,8 @@ use rusqlite::{OptionalExtension, params};
 
 use super::row::{COLUMNS, HELD, change_guarded, entry_of, former_text, held_of, set_guard};
 use super::{Entry, Ledger, LedgerError, changes};
-use crate::member::ObjectId;
-use crate::session::HeldWork;
+use karmada_member::ObjectId;
+use karmada_session::session::HeldWork;
 
 impl Ledger {
     /// What a session must know of each Work.

@@ -9,8 +9,8 @@ use karmada_proto::digest::{self, WorkHeader};
 use rusqlite::{Connection, params};
 
 use super::Entry;
-use crate::member::ObjectId;
-use crate::session::{HeldWork, Phase};
+use karmada_member::ObjectId;
+use karmada_session::session::{HeldWork, Phase};
 
 /// In `unanswered`: nothing of a write of the Work may come.
 pub(super) const NOTHING_COMES: i64 = 0;
@@ -146,7 +146,7 @@ pub(super) fn entry_of(row: &rusqlite::Row<'_>) -> Result<Entry, rusqlite::Error
     let applied = match row.get::<_, Option<bool>>(11)? {
         Some(ok) => {
             let message: Option<String> = row.get(12)?;
-            let applied = crate::reconcile::outcome(ok, &message.unwrap_or_default());
+            let applied = crate::outcome(ok, &message.unwrap_or_default());
             Some((applied, applied_hash.as_deref() == Some(&hash[..])))
         }
         None => None,

@@ -8,13 +8,18 @@
 //! is written without waiting for the disk: lost in a power cut, it is found out again. That the member may have been asked for a write
 //! cannot be found out again: it is synced before, with the body where that is new. The file is readable by its owner only: it holds Secrets.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
+
 mod attempts;
 mod changes;
 mod clusters;
 mod copy;
 mod entry;
 mod fallback;
+mod former_rows;
+mod manifests;
 mod meta;
+mod outcome;
 mod outcomes;
 mod row;
 mod schema;
@@ -33,10 +38,13 @@ pub use self::copy::{Row, Snapshot};
 pub use self::entry::{Entry, Outcome};
 use self::fallback::Store;
 pub use self::fallback::{LedgerHealth, run as keep_on_disk};
+pub use self::former_rows::{former_key, work_of_row};
+pub use self::manifests::parse_manifests;
 pub use self::meta::HubPosition;
 use self::meta::set_cursor;
+pub use self::outcome::outcome;
 use self::schema::{FORMAT, Trouble};
-use crate::session::Change;
+use karmada_session::session::Change;
 
 /// A ledger that cannot be read or written.
 #[derive(Debug, thiserror::Error)]

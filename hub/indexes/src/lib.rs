@@ -2,9 +2,9 @@
 //!
 //! In: changes, as watches bring them. Out: keys. Each keeps in memory no more than it is asked for.
 
-pub(crate) mod bindings;
-pub(crate) mod claims;
-pub(crate) mod dependencies;
-pub(crate) mod namespaces;
-pub(crate) mod owned_works;
-pub(crate) mod works;
+pub mod bindings;
+pub mod claims;
+pub mod dependencies;
+pub mod namespaces;
+pub mod owned_works;
+pub mod works;

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::meta::{HubPosition, cluster_names, set_number};
 use super::row::{COLUMNS, encode_digests, entry_of, former_text, set_guard};
 use super::{Ledger, LedgerError, changes};
-use crate::member::ObjectId;
-use crate::session::{Change, Phase};
+use karmada_member::ObjectId;
+use karmada_session::session::{Change, Phase};
 
 /// One Work, as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

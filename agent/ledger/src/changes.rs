@@ -6,12 +6,12 @@ use bytes::Bytes;
 use karmada_proto::body;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::former_rows::former_key;
+use super::manifests::parse_manifests;
 use super::meta::{SEAL, document, set_cursor, set_number, set_seen, set_value};
 use super::row::{COLUMNS, NOTHING_COMES, TO_BE_WRITTEN, change_guarded, entry_of, former_text, set_guard};
-use crate::member::ObjectId;
-use crate::reconcile::manifests::parse_manifests;
-use crate::reconcile::orphan_rows::former_key;
-use crate::session::{Change, Phase};
+use karmada_member::ObjectId;
+use karmada_session::session::{Change, Phase};
 
 /// The body of what is held by name alone.
 const NOTHING: &[u8] = br#"{"manifests":[]}"#;

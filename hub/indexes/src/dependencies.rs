@@ -22,8 +22,8 @@ use karmada_core::dependencies::recorded::{self, Candidate};
 use karmada_interpreter::DependentObject;
 use parking_lot::RwLock;
 
-use crate::port::Key;
-use crate::runner::{Source, Wake};
+use karmada_controller_runtime::port::Key;
+use karmada_controller_runtime::runner::{Source, Wake};
 
 /// The index.
 #[derive(Default)]

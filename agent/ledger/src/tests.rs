@@ -5,8 +5,8 @@ use karmada_proto::body;
 use karmada_proto::v1::Seen;
 
 use super::*;
-use crate::reconcile::outcome;
-use crate::session::Phase;
+use crate::outcome;
+use karmada_session::session::Phase;
 
 fn put(key: &str, revision: u64, body: &'static [u8]) -> Change {
     let body = Bytes::from_static(body);
@@ -521,7 +521,7 @@ fn every_row_is_guarded_but_those_that_an_older_agent_changed() {
     let id = |name: &str| {
         let manifest =
             serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        crate::member::ObjectId::of(&manifest)
+        karmada_member::ObjectId::of(&manifest)
     };
     let delete = |key: &str| Change::Delete {
         key: key.into(),

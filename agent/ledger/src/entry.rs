@@ -5,8 +5,8 @@
 use bytes::Bytes;
 use karmada_proto::v1::Applied;
 
-use crate::member::ObjectId;
-use crate::session::Phase;
+use karmada_member::ObjectId;
+use karmada_session::session::Phase;
 
 /// One Work as the ledger holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Entry {
     /// The mark of a person's last request to try again what was put aside.
     pub retry: String,
     /// Of each manifest, the mark of the agent's last write that its object bore when the last outcome came: see
-    /// [`crate::reconcile::body::written`]. Empty where that is not known.
+    /// the digest of what was written. Empty where that is not known.
     pub written: Vec<u64>,
     /// A write of it was begun of which it is not known whether the member carries it out.
     pub unanswered: bool,

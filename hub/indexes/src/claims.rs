@@ -11,7 +11,7 @@ use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::labels;
 use parking_lot::RwLock;
 
-use crate::port::{Change, Object, Resource, TemplateKey};
+use karmada_controller_runtime::port::{Change, Object, Resource, TemplateKey};
 
 /// A mark: which label of the two, and the permanent id in it.
 type ClaimLabel = (&'static str, Arc<str>);
@@ -90,8 +90,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::Api;
-    use crate::port::fake::FakeApi;
+    use karmada_controller_runtime::port::Api;
+    use karmada_controller_runtime::port::fake::FakeApi;
     use serde_json::{Value, json};
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use karmada_api::names;
 use parking_lot::RwLock;
 
-use crate::port::Change;
+use karmada_controller_runtime::port::Change;
 
 /// The index.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::changes::apply;
 use super::meta::{FORMER_CURSOR, SEAL, SEEN, cluster_names, set_cluster_names, set_number};
 use super::{Ledger, LedgerError};
-use crate::session::Change;
+use karmada_session::session::Change;
 
 impl Ledger {
     /// The ledger is the one of `cluster` from now on. Where it was another's, the hub is asked for everything anew. Out: the names of
@@ -103,8 +103,8 @@ mod tests {
         let put_back = Ledger::in_memory().unwrap();
         put_back.restore_clusters(&copy.clusters).unwrap();
         assert_eq!(put_back.is_of("two").unwrap(), ["one"]);
-        let saved = crate::ledger::schema::in_memory().unwrap();
-        crate::ledger::schema::salvage(&ledger.store.lock().connection, &saved).unwrap();
+        let saved = crate::schema::in_memory().unwrap();
+        crate::schema::salvage(&ledger.store.lock().connection, &saved).unwrap();
         assert_eq!(cluster_names(&saved).unwrap(), ["one", "two"]);
     }
 }

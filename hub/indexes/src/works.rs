@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use karmada_api::strings::labels;
 use parking_lot::RwLock;
 
-use crate::port::{Change, Key, Object};
+use karmada_controller_runtime::port::{Change, Key, Object};
 
 /// The index.
 #[derive(Default)]
