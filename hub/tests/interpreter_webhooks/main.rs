@@ -273,6 +273,8 @@ async fn a_webhook_that_hangs_or_is_not_trusted_is_named_and_holds_up_nobody_els
     let (world, webhook) = (World::start().await, Server::start(respond).await);
     webhook.state.hangs.store(true, Ordering::Relaxed);
     create(&world.hub, CONFIGURATIONS, "", configuration(&webhook.client(), &["InterpretReplica"], 1)).await;
+    // Configurations and templates are watched apart: which is told first, nobody promises.
+    tokio::time::sleep(Duration::from_secs(1)).await;
     apply_sample(&world.hub).await;
     let events: Resource = ("", "v1", "events");
     let told = async |words: &str| {
