@@ -76,13 +76,18 @@ impl Guarded<'_> {
         if number == UNGUARDED { 1 } else { number }
     }
 
-    /// A bit that flipped on the disk must not have objects deleted that nobody deleted: SQLite sees no such bit.
-    fn check(&self, guard: i64) -> Result<(), rusqlite::Error> {
-        if guard == UNGUARDED || guard == self.guard() {
-            return Ok(());
-        }
-        Err(not_as_guarded())
+    fn check(&self, has: i64) -> Result<(), rusqlite::Error> {
+        check(has, self.guard())
     }
+}
+
+/// Whether a row that has this guard may be gone by. A bit that flipped on the disk must not have objects deleted that nobody deleted: SQLite sees
+/// no such bit.
+fn check(has: i64, guard: i64) -> Result<(), rusqlite::Error> {
+    if has == UNGUARDED || has == guard {
+        return Ok(());
+    }
+    Err(damaged(20, "the row is not as its guard says".into()))
 }
 
 fn damaged(column: usize, error: Box<dyn std::error::Error + Send + Sync>) -> rusqlite::Error {
@@ -119,14 +124,10 @@ pub(super) fn change_guarded(
     key: &str,
     change: impl FnOnce() -> Result<(), rusqlite::Error>,
 ) -> Result<(), rusqlite::Error> {
-    match guards(connection, key)? {
-        Some((has, guard)) if has != UNGUARDED && has != guard => Err(not_as_guarded()),
-        _ => change().and_then(|()| set_guard(connection, key)),
+    if let Some((has, guard)) = guards(connection, key)? {
+        check(has, guard)?;
     }
-}
-
-fn not_as_guarded() -> rusqlite::Error {
-    damaged(20, "the row is not as its guard says".into())
+    change().and_then(|()| set_guard(connection, key))
 }
 
 /// A row of [`COLUMNS`]. A body that is not the one of its hash is damaged, and so is a row that is not as its guard says.

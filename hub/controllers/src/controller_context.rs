@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use karmada_api::binding::ResourceBinding;
+use karmada_api::binding::{BindingSpec, ResourceBinding};
 use karmada_api::cluster::Cluster;
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_api::multi_cluster_service::MultiClusterService;
@@ -20,6 +20,7 @@ use karmada_core::cluster_expressions::{ClusterExpressions, ExpressionCompiler, 
 use karmada_core::detector::{Parts, Reading};
 use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::interpreter_webhook::WebhookConfiguration;
+use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::unified_auth;
 use karmada_core::work_name::{self, Placing};
 use karmada_interpreter::Interpreter;
@@ -30,7 +31,7 @@ use serde_json::Value;
 
 use crate::events::Recorder;
 use crate::fetch::{self, kinds};
-use crate::group_turns::GroupTurns;
+use crate::group_turns::{GroupTurns, Turn};
 use crate::indexes::bindings::BindingsIndex;
 use crate::indexes::claims::ClaimsIndex;
 use crate::indexes::namespaces::Names;
@@ -38,7 +39,7 @@ use crate::indexes::owned_works::{self, OwnedWorksIndex};
 use crate::indexes::works::WorksIndex;
 use crate::informer::{HandlerRegistration, Informers, Notice};
 use crate::metrics::Metrics;
-use crate::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};
+use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::RemovalLimit;
 use crate::reservations::Reservations;
 use crate::residency::ResidencyRules;
@@ -299,6 +300,27 @@ impl ControllerContext {
         Error::Other(format!(
             "the Cluster {name} cannot be read (kubectl get cluster {name} -o yaml shows it): what is placed there stays as it is until it can be"
         ))
+    }
+
+    /// Whether groups of workloads are looked at (gate `WorkloadAffinity`).
+    pub fn looks_at_groups(&self) -> bool {
+        self.gates.enabled(Gate::WorkloadAffinity)
+    }
+
+    /// The clusters that its groups leave to a binding.
+    pub fn neighbours(&self, key: &Key, spec: &BindingSpec) -> AllowedClusters {
+        match self.looks_at_groups() {
+            true => self.bindings.neighbours(key, spec),
+            false => AllowedClusters::default(),
+        }
+    }
+
+    /// The turn of a binding in its groups, where these are looked at.
+    pub async fn group_turn(&self, key: &Key, spec: &BindingSpec) -> Turn {
+        match self.looks_at_groups() {
+            true => self.group_turns.take(&key.namespace, spec).await,
+            false => Turn::default(),
+        }
     }
 
     /// How templates are read, as the gates have it.

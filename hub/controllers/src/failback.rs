@@ -19,7 +19,6 @@ use karmada_core::failback::{self, Standing};
 use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
-use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Input};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -101,10 +100,7 @@ impl Failback {
         now: Timestamp,
     ) -> Result<Option<Vec<TargetCluster>>, Error> {
         let asking = failback::asking(binding, now);
-        let neighbours = match self.shared.gates.enabled(Gate::WorkloadAffinity) {
-            true => self.shared.bindings.neighbours(key, &binding.spec),
-            false => AllowedClusters::default(),
-        };
+        let neighbours = self.shared.neighbours(key, &binding.spec);
         let expressions = self.shared.expressions(binding).await?;
         let mut input = Input {
             binding: &asking,

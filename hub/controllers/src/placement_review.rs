@@ -15,7 +15,6 @@ use karmada_core::detector::{Reading, Takeover};
 use karmada_core::feature_gates::Gate;
 use karmada_core::placement_review::{self, Review, WhatIf};
 use karmada_core::scheduler::assumptions::Taken;
-use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::skip::SkipRules;
 use karmada_interpreter::Interpreter;
 use karmada_resource_interpreter::Noting;
@@ -106,12 +105,8 @@ async fn reviewed(
         residency: shared.residency.as_if(&as_if.rules).covering_object(template),
     };
     let key = Key { namespace: namespace.into(), name: name.into() };
-    let neighbours = |binding: &ResourceBinding| match gate(Gate::WorkloadAffinity) {
-        true => shared.bindings.neighbours(&key, &binding.spec),
-        false => AllowedClusters::default(),
-    };
     Ok(placement_review::review(&input, what_if, |binding| {
-        (neighbours(binding), Taken::new(), shared.expressions_over(binding, template))
+        (shared.neighbours(&key, &binding.spec), Taken::new(), shared.expressions_over(binding, template))
     }))
 }
 

@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
+use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{DEFAULT_SCHEDULER, events};
-use karmada_core::cluster_expressions::Said;
+use karmada_core::cluster_expressions::{ClusterExpressions, Said};
 use karmada_core::feature_gates::Gate;
 use karmada_core::residency;
+use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::trigger::{self, SchedulingCause, Trigger};
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
@@ -23,7 +24,6 @@ use crate::agent_ports::estimator::{self, Estimator};
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::group_turns::Turn;
 use crate::metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
@@ -48,28 +48,6 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Whether groups of workloads are looked at (gate `WorkloadAffinity`).
-    fn looks_at_groups(&self) -> bool {
-        self.shared.gates.enabled(Gate::WorkloadAffinity)
-    }
-
-    /// The clusters that its groups leave to a binding.
-    fn neighbours(&self, key: &Key, spec: &BindingSpec) -> AllowedClusters {
-        if self.looks_at_groups() {
-            self.shared.bindings.neighbours(key, spec)
-        } else {
-            AllowedClusters::default()
-        }
-    }
-
-    /// The turn of a binding in its groups, where these are looked at.
-    async fn turn(&self, key: &Key, spec: &BindingSpec) -> Turn {
-        match self.looks_at_groups() {
-            true => self.shared.group_turns.take(&key.namespace, spec).await,
-            false => Turn::default(),
-        }
-    }
-
     /// A scheduler, which goes by what an estimator says beside what clusters report.
     pub fn new(shared: Arc<ControllerContext>, estimator: Option<Arc<dyn Estimator>>) -> Arc<Self> {
         Arc::new(Scheduler { shared, unplaced: Mutex::default(), estimator })
@@ -141,6 +119,25 @@ impl Scheduler {
         } else if !unplaced.contains(key) {
             unplaced.insert(key.clone());
         }
+    }
+
+    /// What decides where a binding goes, but for what others have: its neighbours, what is taken, and what agents say.
+    async fn input<'a>(
+        &self,
+        binding: &'a ResourceBinding,
+        clusters: &'a [Arc<Cluster>],
+        expressions: Option<&'a dyn ClusterExpressions>,
+    ) -> Result<Input<'a, Arc<Cluster>>, Error> {
+        Ok(Input {
+            binding,
+            clusters,
+            scheduler: DEFAULT_SCHEDULER,
+            neighbours: AllowedClusters::default(),
+            taken: Taken::new(),
+            exact: Exact::new(),
+            residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
+            expressions,
+        })
     }
 
     /// Writes where the binding goes, and what came of it; where the hub does not take the first, that is what came of it.
@@ -254,30 +251,25 @@ impl Controller for Scheduler {
         self.can_tell_who_is_gone(&binding)?;
         let (clusters, expressions) =
             (self.shared.clusters.all(""), self.shared.expressions(&binding).await?);
-        let mut input = Input {
-            binding: &binding,
-            clusters: &clusters,
-            scheduler: DEFAULT_SCHEDULER,
-            neighbours: self.neighbours(key, &binding.spec),
-            taken: self.shared.reservations.taken(),
-            exact: Exact::new(),
-            residency: self.shared.residency.of(api, &binding.spec.resource).await?,
-            expressions: expressions.as_deref(),
-        };
+        let mut input = self.input(&binding, &clusters, expressions.as_deref()).await?;
         if self.estimator.is_some() {
+            // Whom to ask, these tell as well.
+            input.neighbours = self.shared.neighbours(key, &binding.spec);
+            input.taken = self.shared.reservations.taken();
             input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
         }
         // Until what is decided is written, nobody else of its group looks.
-        let turn = self.turn(key, &binding.spec).await;
+        let turn = self.shared.group_turn(key, &binding.spec).await;
         // What others placed while agents were asked, or their turn came first, counts.
-        input.neighbours = self.neighbours(key, &binding.spec);
+        input.neighbours = self.shared.neighbours(key, &binding.spec);
         input.taken = self.shared.reservations.taken();
         let begun = Instant::now();
         let decision = scheduler::schedule(&input);
         let measure = measure(&input, &decision);
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
         // Of its group, and of what an expression looks at in a cluster's status, nobody tells when they change.
-        let by_what_is_untold = (self.looks_at_groups() && binding.spec.workload_affinity_groups.is_some())
+        let by_what_is_untold = (self.shared.looks_at_groups()
+            && binding.spec.workload_affinity_groups.is_some())
             || !Said::of(&binding.metadata).is_none();
         self.note(key, !matches!(decision.outcome, Outcome::Failed(_)));
         let carried_out = self.carry_out(&resource, binding, decision).await;

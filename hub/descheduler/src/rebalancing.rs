@@ -31,15 +31,12 @@ use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::events::{EventType, Reference};
 use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::graceful_eviction::again;
-use karmada_controllers::group_turns::Turn;
 use karmada_controllers::metrics::Measure;
 use karmada_controllers::port::{Api, ApiError, Change, Key, Resource};
 use karmada_controllers::runner::{Action, Controller, Error, Source};
-use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::Input;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
-use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -120,14 +117,6 @@ impl Rebalancing {
         self.decide(key, binding, clusters, now).await
     }
 
-    /// The clusters that its groups leave to a binding.
-    fn neighbours(&self, key: &Key, binding: &ResourceBinding) -> AllowedClusters {
-        match self.shared.gates.enabled(Gate::WorkloadAffinity) {
-            true => self.shared.bindings.neighbours(key, &binding.spec),
-            false => AllowedClusters::default(),
-        }
-    }
-
     async fn decide(
         &self,
         key: &Key,
@@ -141,7 +130,7 @@ impl Rebalancing {
             binding: &afresh,
             clusters,
             scheduler: DEFAULT_SCHEDULER,
-            neighbours: self.neighbours(key, binding),
+            neighbours: self.shared.neighbours(key, &binding.spec),
             taken: Taken::new(),
             exact: Exact::new(),
             residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
@@ -155,10 +144,10 @@ impl Rebalancing {
         }
         input.exact = estimator::exact(self.estimator.as_deref(), &input, &self.shared.gates).await;
         // Until the step is written, nobody else of its group looks.
-        let turn = self.turn(key, binding).await;
+        let turn = self.shared.group_turn(key, &binding.spec).await;
         // One at a time: the next sees what this one takes. What others placed while agents were asked counts.
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
-        input.neighbours = self.neighbours(key, binding);
+        input.neighbours = self.shared.neighbours(key, &binding.spec);
         // What this one was given is ready, so it is in the reports.
         self.shared.reservations.remove(key);
         input.taken = self.shared.reservations.taken();
@@ -170,14 +159,6 @@ impl Rebalancing {
         let step = step.and_then(|step| ledger.paced(step, moment));
         let entered = step.map(|step| self.enter(&mut ledger, (key, binding), step, moment));
         Ok(entered.map(|entered| entered.during(turn)))
-    }
-
-    /// The turn of a binding in its groups, where these are looked at.
-    async fn turn(&self, key: &Key, binding: &ResourceBinding) -> Turn {
-        match self.shared.gates.enabled(Gate::WorkloadAffinity) {
-            true => self.shared.group_turns.take(&key.namespace, &binding.spec).await,
-            false => Turn::default(),
-        }
     }
 
     /// A step back: of what was moved since the start it does not wait for the budget; and what it takes of it is spent.

@@ -52,26 +52,24 @@ struct Turn {
     key: String,
     entry: Entry,
     manifests: Result<Vec<Value>, Failure>,
+    /// What it names; nothing, where its body cannot be read.
+    named: Vec<ObjectId>,
 }
 
 impl Turn {
     fn new(key: String, entry: Entry) -> Self {
         let manifests = manifests::parse_manifests(&entry.body);
-        Self { key, entry, manifests }
+        let named = manifests.iter().flatten().map(ObjectId::of).collect();
+        Self { key, entry, manifests, named }
     }
 
-    /// What it names; nothing, where its body cannot be read.
     fn manifests(&self) -> &[Value] {
         self.manifests.as_deref().unwrap_or_default()
     }
 
-    fn named(&self) -> impl Iterator<Item = ObjectId> {
-        self.manifests().iter().map(ObjectId::of)
-    }
-
     /// What it names or lets go of.
     fn ids(&self) -> impl Iterator<Item = ObjectId> {
-        self.named().chain(self.entry.former.iter().cloned())
+        self.named.iter().chain(&self.entry.former).cloned()
     }
 
     fn takes_away(&self) -> bool {
@@ -114,7 +112,7 @@ impl Engine {
     /// which it was written: who names its objects is known for as long as it was heard itself.
     fn may_begin(&mut self, turn: &Turn) -> bool {
         let was_heard = match turn.entry.phase {
-            Phase::Desired => turn.named().eq(self.targets.of_work(&turn.key).iter().cloned()),
+            Phase::Desired => turn.named == self.targets.of_work(&turn.key),
             Phase::Deleting | Phase::Removed => !self.targets.is_known(&turn.key),
         };
         if !was_heard {
@@ -142,7 +140,7 @@ impl Engine {
         self.targets.of_work(&turn.key).iter().for_each(|id| self.observed.begins(id));
         let named = self.targets.naming(turn.ids());
         let class = order::of_manifests(turn.manifests());
-        let Turn { key, entry, manifests } = turn;
+        let Turn { key, entry, manifests, .. } = turn;
         let member = self.parts.member.clone();
         let interpreter = self.interpreter.clone();
         let (cluster, own) = (self.parts.cluster.clone(), self.parts.own.clone());

@@ -14,10 +14,14 @@ fn policy() -> Value {
         "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "placement": {}}})
 }
 
+fn detector(rig: &Rig, scheduler: Option<Arc<Scheduler>>) -> Arc<Detector> {
+    let (works, statuses, debounce) = Default::default();
+    let makers = Makers { scheduler, works, statuses, debounce };
+    Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers)
+}
+
 async fn look(rig: &Rig) -> Result<Action, Error> {
-    let makers =
-        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), debounce: Duration::ZERO };
-    let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
+    let detector = detector(rig, None);
     let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await
 }
@@ -43,10 +47,7 @@ async fn a_new_binding_is_placed_by_the_write_that_creates_it() {
             rig.api.refuse("create", "ResourceBinding", ApiError::Forbidden { reason, message });
         }
         let scheduler = Scheduler::new(rig.shared.clone(), None);
-        let (works, statuses, debounce) = Default::default();
-        let makers = Makers { scheduler: Some(scheduler.clone()), works, statuses, debounce };
-        let detector =
-            Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
+        let detector = detector(&rig, Some(scheduler.clone()));
         let resource = rig.api.resource_of("v1", "ConfigMap").unwrap();
         detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await.unwrap();
         let binding = || rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
@@ -79,10 +80,7 @@ async fn a_new_binding_waits_for_the_scheduler_where_that_has_more_to_say() {
         policy["spec"]["placement"] = placement.clone();
         let rig = Rig::new(testing::cluster("m1", &json!({})).into_iter().chain([policy, template])).await;
         let scheduler = Scheduler::new(rig.shared.clone(), None);
-        let (works, statuses, debounce) = Default::default();
-        let makers = Makers { scheduler: Some(scheduler.clone()), works, statuses, debounce };
-        let detector =
-            Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
+        let detector = detector(&rig, Some(scheduler.clone()));
         let resource = rig.api.resource_of("apps/v1", "Deployment").unwrap();
         detector.reconcile(&TemplateKey { resource, key: key("default", "web") }).await.unwrap();
         let binding = || rig.api.value(BINDING_API, "ResourceBinding", "default", "web-deployment").unwrap();
@@ -113,9 +111,7 @@ async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
         "labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.karmada.io"}}});
     let rig = Rig::new([testing::config_map("web"), slice]).await;
     look(&rig).await.unwrap();
-    let makers =
-        Makers { scheduler: None, works: Arc::default(), statuses: Arc::default(), debounce: Duration::ZERO };
-    let detector = Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers);
+    let detector = detector(&rig, None);
     let resource = rig.api.resource_of("discovery.k8s.io/v1", "EndpointSlice").unwrap();
     detector.reconcile(&TemplateKey { resource, key: key("default", "imported-a-web") }).await.unwrap();
     let stop = CancellationToken::new();

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use karmada_api::binding::ResourceBinding;
-use karmada_core::scheduler::estimator_answers::{self, Exact};
-use karmada_core::scheduler::{self, Input, Outcome};
+use karmada_core::scheduler::estimator_answers;
+use karmada_core::scheduler::{self, Outcome};
 
-use super::{DEFAULT_SCHEDULER, Scheduler};
+use super::Scheduler;
 use crate::port::{Change, Object};
 use crate::runner::Error;
 
@@ -25,16 +25,8 @@ impl Scheduler {
             return Ok(None);
         }
         let (clusters, expressions) = (self.shared.clusters.all(""), self.shared.expressions(binding).await?);
-        let input = Input {
-            binding,
-            clusters: &clusters,
-            scheduler: DEFAULT_SCHEDULER,
-            neighbours: Default::default(),
-            taken: self.shared.reservations.taken(),
-            exact: Exact::new(),
-            residency: self.shared.residency.of(&*self.shared.api, &binding.spec.resource).await?,
-            expressions: expressions.as_deref(),
-        };
+        let mut input = self.input(binding, &clusters, expressions.as_deref()).await?;
+        input.taken = self.shared.reservations.taken();
         if self.estimator.is_some() && !estimator_answers::asked(&input).is_empty() {
             return Ok(None);
         }
@@ -49,7 +41,7 @@ impl Scheduler {
         let spec = &binding.spec;
         let in_order =
             spec.placement.as_ref().is_some_and(|placement| !placement.cluster_affinities.is_empty());
-        let in_group = self.looks_at_groups() && spec.workload_affinity_groups.is_some();
+        let in_group = self.shared.looks_at_groups() && spec.workload_affinity_groups.is_some();
         in_order || in_group || spec.schedule_priority.is_some()
     }
 

@@ -11,7 +11,7 @@ use karmada_controllers::port::fake::FakeApi;
 use karmada_controllers::runner::Clock;
 use karmada_controllers::scheduler::Scheduler;
 use karmada_controllers::testing::{self, key};
-use karmada_core::feature_gates::FeatureGates;
+use karmada_core::feature_gates::{FeatureGates, Gate};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
