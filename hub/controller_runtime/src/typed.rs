@@ -161,6 +161,11 @@ impl<T: DeserializeOwned> Typed<T> {
         unread.iter().filter(|key| *key.namespace == *namespace).map(|key| key.name.clone()).collect()
     }
 
+    /// Those of them of which nothing is known: they could be read at no time since this began. Of the others, what they said last holds.
+    pub fn never_read(&self, namespace: &str) -> Vec<Arc<str>> {
+        self.unread(namespace).into_iter().filter(|name| self.get(namespace, name).is_none()).collect()
+    }
+
     /// One object (empty namespace: of a kind without namespaces).
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
         let namespaces = self.namespaces.read();

@@ -283,8 +283,7 @@ impl ControllerContext {
 
     /// Clusters that are there and could not be read since the hub began: of those that could be read before, what they said holds.
     pub fn unread_clusters(&self) -> Vec<Arc<str>> {
-        let unread = self.clusters.unread("");
-        unread.into_iter().filter(|name| self.clusters.get("", name).is_none()).collect()
+        self.clusters.never_read("")
     }
 
     /// For who takes away what is in clusters that are gone: whether it can be told which are.

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
+use crate::indexes::claims;
 use crate::informer::{AnyHandler, Informers, Notice};
 use crate::interpretations::uninterpreted;
 use crate::metrics::Measure;
@@ -271,6 +272,25 @@ impl Detector {
         Ok(api.create(resource, fetch::to_value(binding)?).await)
     }
 
+    /// A policy that is there and could not be read since the hub began may be the one that means the template: until it can be, nobody else gets
+    /// the template, and no mark goes.
+    fn can_read_policies(&self, template: &Value, decision: &Decision<'_>) -> Result<(), Error> {
+        let stays = match decision {
+            Decision::Leave | Decision::TakenOver(..) => true,
+            Decision::Claimed(policy) => claims::claim_label_of(policy)
+                .is_some_and(|(key, id)| object::label(template, key) == Some(&*id)),
+            Decision::Waits => false,
+        };
+        let namespace = object::namespace(template);
+        let near = if namespace.is_empty() { Vec::new() } else { self.shared.policies.never_read(namespace) };
+        let wide = self.shared.policies.never_read("");
+        let Some(name) = near.first().or(wide.first()).filter(|_| !stays) else { return Ok(()) };
+        let kind = if near.is_empty() { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
+        let words = format!("the {kind} {name} cannot be read: which policy the resource has is not decided until it can be");
+        self.tell(template, EventType::Warning, events::APPLY_POLICY_FAILED, &words);
+        Err(Error::Other(words))
+    }
+
     /// No policy means the template: marks of a claim go, from its binding too; what runs in members stays.
     async fn waits(&self, at: &TemplateKey, mut template: Value) -> Result<Action, Error> {
         if detector::unclaim(&mut template) {
@@ -372,6 +392,7 @@ impl Controller for Detector {
             policy,
             "policy decided"
         );
+        self.can_read_policies(&template, &decision)?;
         match decision {
             Decision::Leave => Ok(Action::Done),
             Decision::Claimed(policy) => {

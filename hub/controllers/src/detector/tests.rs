@@ -126,6 +126,52 @@ async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
 }
 
 /// Looks once more, and says whether the template has a binding.
+/// A policy that cannot be read is not gone: what it may mean goes to nobody else, and what it claimed keeps its marks.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_cannot_be_read_keeps_what_it_may_mean() {
+    let named = |name: &str, kind: &str| {
+        let mut policy = policy();
+        (policy["kind"], policy["metadata"]["name"]) = (json!(kind), json!(name));
+        policy["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = json!(name);
+        policy
+    };
+    let unreadable = |kind: &str, namespace: Value| {
+        let mut policy = named("damaged", kind);
+        policy["spec"]["resourceSelectors"] = json!("none");
+        policy["metadata"]["namespace"] = namespace;
+        policy
+    };
+    let readable = named("another", "PropagationPolicy");
+    let mut claimed = testing::config_map("web");
+    claimed["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "damaged"});
+    for damaged in [
+        unreadable("PropagationPolicy", json!("default")),
+        unreadable("ClusterPropagationPolicy", Value::Null),
+    ] {
+        for template in [testing::config_map("web"), claimed.clone()] {
+            for policies in [vec![], vec![readable.clone()]] {
+                let rig = Rig::new(policies.into_iter().chain([damaged.clone(), template.clone()])).await;
+                let words = look(&rig).await.expect_err("it waits").to_string();
+                assert!(words.contains("PropagationPolicy damaged cannot be read"), "{words}");
+                let kept = rig.api.value("v1", "ConfigMap", "default", "web").unwrap();
+                assert_eq!(kept["metadata"]["labels"], template["metadata"]["labels"]);
+                assert!(!is_bound(&rig).await);
+            }
+        }
+        // What another has already stays with that one, and what could be read before holds.
+        let mut kept = testing::config_map("web");
+        kept["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "another"});
+        let rig = Rig::new([readable.clone(), damaged, kept]).await;
+        look(&rig).await.unwrap();
+        assert!(is_bound(&rig).await);
+    }
+    let rig = Rig::new([named("damaged", "PropagationPolicy"), testing::config_map("web")]).await;
+    rig.api.seed(unreadable("PropagationPolicy", json!("default")));
+    rig.quiet().await;
+    look(&rig).await.unwrap();
+    assert!(is_bound(&rig).await, "as it said when it could be read");
+}
+
 async fn is_bound(rig: &Rig) -> bool {
     rig.quiet().await;
     look(rig).await.unwrap();
