@@ -1,4 +1,5 @@
-//! The agent's state, which the link, the reconciler and the summary share: the ledger, the outbox, and two notifications.
+//! The agent's state, which the link, the reconciler and the summary share: the ledger, the outbox, where the link stands, the grades of nodes,
+//! counters, and questions that one of them has for another.
 //!
 //! In: what each of them has to tell the others. Out: the same, to whoever waits for it. It is made once, at the start, over an opened
 //! ledger.
@@ -17,6 +18,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::cause::Cause;
 use crate::counts::Counts;
+use crate::hub_questions::HubQuestions;
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
 
@@ -97,6 +99,8 @@ pub struct AgentState {
     pub models: watch::Sender<Vec<ResourceModel>>,
     /// What a monitor reads.
     pub counts: Counts,
+    /// What the hub is to be asked.
+    pub hub_questions: HubQuestions,
     nodes: mpsc::Sender<NodeQuestion>,
     node_questions: Mutex<Option<mpsc::Receiver<NodeQuestion>>>,
     changed: Mutex<BTreeSet<String>>,
@@ -116,6 +120,7 @@ impl AgentState {
             link,
             models: watch::Sender::new(serde_json::from_value(standard_models()).unwrap_or_default()),
             counts: Counts::default(),
+            hub_questions: HubQuestions::default(),
             nodes,
             node_questions: Mutex::new(Some(node_questions)),
             changed: Mutex::default(),

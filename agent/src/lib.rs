@@ -26,6 +26,7 @@ pub use karmada_pods as pods;
 pub mod agent_state;
 pub mod clock_and_random;
 pub mod cluster_status;
+pub mod hub_questions;
 pub mod ledger_backup;
 pub mod metrics;
 pub mod reconcile;
@@ -59,6 +60,7 @@ use crate::member::verified_member::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::agent_objects::Own;
 use crate::reconcile::body::ClusterNames;
+use crate::reconcile::webhook_retention;
 use crate::tunnel::Tunnels;
 use crate::tunnel::allowed::Allowed;
 
@@ -307,10 +309,12 @@ fn engine_parts(
     shared: &Arc<AgentState>,
     cluster: ClusterNames,
 ) -> reconcile::engine::Parts {
+    let (customized, retention) = webhook_retention::in_front_of(parts.interpreter.clone(), parts.clock());
     reconcile::engine::Parts {
         shared: shared.clone(),
         member: parts.member.clone(),
-        customized: Arc::new(Customized::new(parts.interpreter.clone(), parts.clock())),
+        customized,
+        retention,
         cluster,
         own: Arc::new(Own::of(&parts.identity_store, &config.namespaces)),
         drift_rate: config.drift_rate,

@@ -35,6 +35,7 @@ mod session_revocation;
 mod sessions;
 mod slow_agents;
 mod work_report;
+mod webhook_retention;
 mod works;
 mod write_options;
 
@@ -60,6 +61,7 @@ pub use residency_status::ResidencyStatus;
 pub use resource_models::Models;
 pub use session_revocation::SessionGuard;
 pub use sessions::StoredSessions;
+pub use webhook_retention::WebhookRetention;
 pub use works::CachedWorks;
 
 #[cfg(test)]

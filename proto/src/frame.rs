@@ -108,6 +108,7 @@ pub fn agent_kind(body: &agent_frame::Body) -> u32 {
         B::Buckets(_) => 17,
         B::Rows(_) => 18,
         B::Answer(_) => 19,
+        B::AskHub(_) => 20,
     }
 }
 
@@ -134,6 +135,7 @@ pub fn hub_kind(body: &hub_frame::Body) -> u32 {
         B::Lacking(_) => 18,
         B::Ask(_) => 19,
         B::Document(_) => 20,
+        B::HubAnswer(_) => 21,
     }
 }
 
@@ -314,6 +316,18 @@ mod tests {
                 result: Some(answer::Result::Unschedulable(Unschedulable { replicas: 1 })),
             }),
             B::Answer(Answer { id: 1, result: Some(answer::Result::PodUsage(usage())) }),
+            B::AskHub(AskHub {
+                id: 1,
+                kind: 3,
+                question: Some(ask_hub::Question::RetentionOf(RetentionOf {
+                    key: "k1".into(),
+                    hash: Bytes::from_static(b"h2"),
+                    ordinal: 3,
+                    encoding: Encoding::Zstd.into(),
+                    decoded_size: 5,
+                    observed: Bytes::from_static(b"o6"),
+                })),
+            }),
         ]
         .into_iter()
         .map(agent)
@@ -407,6 +421,21 @@ mod tests {
                 decoded_size: 5,
                 offset: 6,
                 chunk: Bytes::from_static(b"c7"),
+            }),
+            B::HubAnswer(HubAnswer {
+                id: 1,
+                result: Some(hub_answer::Result::Refusal(AskRefusal {
+                    code: AskRefusalCode::NotKnown.into(),
+                    message: "m2".into(),
+                })),
+            }),
+            B::HubAnswer(HubAnswer {
+                id: 1,
+                result: Some(hub_answer::Result::Retained(Retained {
+                    encoding: Encoding::Zstd.into(),
+                    decoded_size: 2,
+                    object: Bytes::from_static(b"o3"),
+                })),
             }),
             B::Ask(Ask {
                 id: 1,

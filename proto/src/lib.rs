@@ -38,13 +38,16 @@ pub mod v1 {
 pub const PROTOCOL: (u32, u32) = (1, 1);
 
 /// What this build understands beyond the protocol's first version. Both ends use what both name.
-pub const FEATURES: [&str; 5] = [DIGESTS, ASK, DOCUMENTS, DICTIONARY, DELTAS];
+pub const FEATURES: [&str; 6] = [DIGESTS, ASK, DOCUMENTS, DICTIONARY, DELTAS, ASK_HUB];
 
 /// Both ends compare roots of what they hold, and only what differs is sent.
 pub const DIGESTS: &str = "digests";
 
 /// The hub may ask, and the agent answers; it dials tunnels that it is asked for.
 pub const ASK: &str = "ask";
+
+/// The agent may ask, and the hub answers.
+pub const ASK_HUB: &str = "ask-hub";
 
 /// The hub tells tables that are one document each.
 pub const DOCUMENTS: &str = "documents";
@@ -67,5 +70,6 @@ pub const STATUS_LIMIT: usize = 1024 * 1024;
 /// The largest message either end decodes: one chunk and its envelope, with room for a JSON status.
 pub const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
 
-/// The longest question ([`v1::Ask`]) that an agent takes, bytes: it is kept until it is answered.
+/// The longest question ([`v1::Ask`], [`v1::AskHub`]) that either end takes, bytes: it is kept until it is answered. An answer of the hub's is no
+/// longer either.
 pub const LONGEST_QUESTION: usize = 64 * 1024;

@@ -10,6 +10,7 @@ mod asks;
 mod change;
 mod documents;
 mod held;
+mod hub_questions;
 mod incoming;
 mod intake;
 mod liveness;
@@ -32,6 +33,7 @@ use self::asks::Asks;
 pub use self::change::Change;
 use self::documents::Documents;
 pub use self::held::{HeldWork, Phase};
+use self::hub_questions::HubQuestions;
 use self::intake::Intake;
 use self::liveness::Liveness;
 pub use self::opening::Opening;
@@ -86,6 +88,7 @@ pub struct Session {
     resource_models: Option<Bytes>,
     trust: Option<u64>,
     asks: Asks,
+    hub_questions: HubQuestions,
     documents: Documents,
     ended: Option<Ended>,
 }
@@ -130,6 +133,7 @@ impl Session {
             resource_models: None,
             trust: None,
             asks: Asks::default(),
+            hub_questions: HubQuestions::default(),
             documents: Documents::continuing(documents),
             ended: None,
         }
@@ -221,6 +225,27 @@ impl Session {
         if self.asks.answers(answer.id) && self.ended.is_none() {
             self.out.push_back(agent_frame::Body::Answer(answer));
         }
+    }
+
+    /// Whether the hub may be asked something now: an older one answers nothing, and not too much at once is asked.
+    pub fn may_ask_hub(&self) -> bool {
+        self.welcomed && self.ended.is_none() && self.hub_questions.has_room()
+    }
+
+    /// Asks the hub. The id by which its answer comes from [`Session::take_hub_answer`].
+    ///
+    /// # Errors
+    /// It is longer than a question may be.
+    pub fn ask_hub(&mut self, question: v1::ask_hub::Question) -> Result<u64, v1::AskRefusal> {
+        let ask = self.hub_questions.put(question)?;
+        let id = ask.id;
+        self.out.push_back(agent_frame::Body::AskHub(ask));
+        Ok(id)
+    }
+
+    /// The next answer of the hub.
+    pub fn take_hub_answer(&mut self) -> Option<v1::HubAnswer> {
+        self.hub_questions.take()
     }
 
     /// Leaves to come back at once with a certificate of another CA, which thereby proves to be of use while the old one still is.

@@ -4,14 +4,14 @@
 //! In: the hub's frames, what the ledger holds, what waits in the outbox. Out: changes in the ledger, frames to the transport, why the session
 //! ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
 use karmada_proto::last_read::LastRead;
 use karmada_proto::quoted;
-use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply};
-use tokio::sync::mpsc;
+use karmada_proto::v1::{AgentFrame, HubAnswer, HubFrame, RenewReply, hub_answer};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,7 @@ use super::questions::Questions;
 use super::renewal::{ask_for_renewal, next_renewal, renew_after, renewed};
 use super::{Carried, Link, OUTBOUND};
 use crate::agent_state::{AgentState, LinkView};
+use crate::hub_questions::HubQuestion;
 use crate::ledger::{Ledger, LedgerError};
 use crate::reconcile::orphan_rows::former_key;
 use crate::session::{Change, Ended, Session};
@@ -46,6 +47,8 @@ pub(super) struct SessionLoop<'a> {
     /// When what the hub was told is kept.
     keep_at: Instant,
     is_welcomed: bool,
+    /// Who waits for which answer of the hub.
+    askers: BTreeMap<u64, oneshot::Sender<hub_answer::Result>>,
 }
 
 impl<'a> SessionLoop<'a> {
@@ -59,7 +62,8 @@ impl<'a> SessionLoop<'a> {
     ) -> Self {
         let renewal = next_renewal(link, carried, renew_after(link));
         let keep_at = Instant::now() + KEEP_TOLD;
-        Self { link, carried, session, frames, relists, renewal, keep_at, is_welcomed: false }
+        let (is_welcomed, askers) = (false, BTreeMap::new());
+        Self { link, carried, session, frames, relists, renewal, keep_at, is_welcomed, askers }
     }
 
     /// Runs the session until it ends.
@@ -82,6 +86,7 @@ impl<'a> SessionLoop<'a> {
             while let Some(ask) = self.session.take_ask() {
                 questions.take(ask);
             }
+            self.ask_hub();
             if let Some(models) = self.session.take_resource_models() {
                 shared.count_by(&models);
             }
@@ -100,6 +105,7 @@ impl<'a> SessionLoop<'a> {
                 _ = frames.reserve(), if full => {}
                 () = shared.tell.notified(), if !full => {}
                 answer = questions.answered() => session.answer(answer),
+                () = shared.hub_questions.come(), if session.may_ask_hub() => {}
                 // What waited for the disk may be told.
                 Ok(()) = health.changed() => {}
                 () = tokio::time::sleep_until(*renewal) => {}
@@ -118,6 +124,25 @@ impl<'a> SessionLoop<'a> {
         let epoch = self.session.epoch();
         self.link.shared.link.send_replace(LinkView::Connected { epoch });
         tracing::info!(epoch, offset_ms = self.session.hub_offset_ms(), "connected");
+    }
+
+    /// Asks what the agent's parts want to know, as far as the hub takes questions, and hands its answers on.
+    fn ask_hub(&mut self) {
+        let waiting = &self.link.shared.hub_questions;
+        while self.session.may_ask_hub()
+            && let Some(HubQuestion { question, answer }) = waiting.take()
+        {
+            match self.session.ask_hub(question) {
+                Ok(id) => drop(self.askers.insert(id, answer)),
+                // Nobody may wait for it any more.
+                Err(refusal) => drop(answer.send(hub_answer::Result::Refusal(refusal))),
+            }
+        }
+        while let Some(HubAnswer { id, result }) = self.session.take_hub_answer() {
+            if let (Some(asker), Some(result)) = (self.askers.remove(&id), result) {
+                let _ = asker.send(result);
+            }
+        }
     }
 
     /// Takes a certificate that came, and asks for one where it is time.

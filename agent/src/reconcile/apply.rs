@@ -4,7 +4,7 @@
 //! Waits for the member.
 
 use karmada_api::object;
-use karmada_interpreter::{Interpreter, conflict_resolution};
+use karmada_interpreter::{InterpretError, Interpreter, conflict_resolution};
 use serde_json::Value;
 
 use super::agent_objects::Own;
@@ -134,6 +134,17 @@ fn is_as_written(observed: &Value, noted: Option<&u64>) -> bool {
     noted.is_none_or(|noted| *noted == body::last_write_digest(observed))
 }
 
+/// Whether an object of the member is as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InSync {
+    /// It is, or it cannot be told: what cannot be compared is not written in a loop.
+    Yes,
+    /// It is not.
+    No,
+    /// Somebody has to be asked first, which who applies the Work does.
+    Unknown,
+}
+
 /// Whether `observed` holds all that `manifest` of Work `key` asks for, and was written by the agent for it and for nothing else;
 /// `written` is the mark of that write.
 pub fn in_sync(
@@ -143,11 +154,13 @@ pub fn in_sync(
     manifest: &Value,
     written: Option<&u64>,
     observed: &Value,
-) -> bool {
+) -> InSync {
     let desired = body::stamped(manifest, cluster, key);
     match body::over(&desired, observed, interpreter) {
-        Ok(body) => is_as_written(observed, written) && body::covers(observed, &body),
-        Err(_) => true,
+        Ok(body) if is_as_written(observed, written) && body::covers(observed, &body) => InSync::Yes,
+        Ok(_) => InSync::No,
+        Err(InterpretError::Unanswered(_)) => InSync::Unknown,
+        Err(_) => InSync::Yes,
     }
 }
 

@@ -68,6 +68,26 @@ pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
     desired
 }
 
+/// `manifest` in place of the stamped manifest `stamped`: with its marks, and without what servers set.
+///
+/// # Errors
+/// It is another object than that.
+pub fn stamped_as(manifest: &Value, stamped: &Value) -> Result<Value, InterpretError> {
+    let identity = |of: &Value| {
+        [object::api_version(of), object::kind(of), object::namespace(of), object::name(of)].map(str::to_owned)
+    };
+    if identity(manifest) != identity(stamped) {
+        let [_, kind, namespace, name] = identity(stamped);
+        return Err(InterpretError::Object(format!(
+            "what is to stay of {kind} {namespace}/{name} was answered with another object"
+        )));
+    }
+    let cluster = object::annotation(stamped, annotations::WORK_NAMESPACE).unwrap_or_default();
+    let cluster = cluster.strip_prefix(namespaces::EXECUTION_PREFIX).unwrap_or_default();
+    let key = object::annotation(stamped, annotations::WORK_NAME).unwrap_or_default();
+    Ok(self::stamped(manifest, cluster, key))
+}
+
 /// Whether `observed` is managed by Work `key` of `cluster`.
 pub fn is_ours(observed: &Value, cluster: &str, key: &str) -> bool {
     object::label(observed, labels::MANAGED) == Some(labels::MANAGED_VALUE)
@@ -253,11 +273,12 @@ pub fn for_update(
     interpreter: &dyn Interpreter,
 ) -> Result<Value, InterpretError> {
     let mut next = desired.clone();
-    karmada_interpreter::retention::retain_common(&mut next, observed);
     match interpreter.retain(&mut next, observed) {
-        Ok(()) | Err(InterpretError::NoHook { .. }) => Ok(next),
-        Err(error) => Err(error),
+        Ok(()) | Err(InterpretError::NoHook { .. }) => {}
+        Err(error) => return Err(error),
     }
+    karmada_interpreter::retention::retain_common(&mut next, observed);
+    Ok(next)
 }
 
 /// Whether everything in `body` is in `observed`. May say no where the server would change nothing (it writes a

@@ -15,6 +15,7 @@ mod ended;
 mod entries;
 mod orphans;
 mod quarantine;
+mod retention;
 mod started;
 mod task;
 mod under_way;
@@ -33,6 +34,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::retention::Asking;
 use self::under_way::UnderWay;
 use super::agent_objects::Own;
 use super::body::ClusterNames;
@@ -49,6 +51,7 @@ use super::service_endpoints::{self, Asked};
 use super::targets::Targets;
 use super::unanswered::Unanswered;
 use super::watcher::Watched;
+use super::webhook_retention::WebhookRetention;
 use super::workqueue::Workqueue;
 use crate::agent_state::{AgentState, LinkView};
 use crate::ledger::LedgerError;
@@ -67,6 +70,8 @@ pub struct Parts {
     pub member: Arc<dyn Member>,
     /// How to read objects: customizations, and what is known without them.
     pub customized: Arc<Customized>,
+    /// What webhooks decided of the member's objects, a layer of that.
+    pub retention: Arc<WebhookRetention>,
     /// The cluster's names.
     pub cluster: ClusterNames,
     /// What the agent itself lives by in the member.
@@ -124,6 +129,8 @@ struct Engine {
     watches: BTreeMap<Gvk, AbortHandle>,
     watchers: JoinSet<()>,
     running: JoinSet<Finished>,
+    /// Works of which the hub is asked something.
+    asking: Asking,
     /// The objects of those.
     under_way: UnderWay,
     events: mpsc::Sender<Watched>,
@@ -178,6 +185,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
             }
             Ok(()) = documents.changed() => engine.customize()?,
             Some(finished) = engine.running.join_next() => engine.finished(finished)?,
+            answered = engine.asking.next() => engine.hub_answered(answered),
             keys = shared.take_changed() => {
                 for key in keys {
                     engine.entry_changed(&key, false)?;
@@ -241,6 +249,7 @@ impl Engine {
             watches: BTreeMap::new(),
             watchers: JoinSet::new(),
             running: JoinSet::new(),
+            asking: Asking::default(),
             under_way: UnderWay::default(),
             events,
             asked: Asked::default(),

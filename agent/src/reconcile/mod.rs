@@ -14,6 +14,7 @@
 //! - [`service_endpoints`]: where Services of the member are reached, for other clusters.
 //! - [`failure_log`]: what fails for many by one cause, told once a minute.
 //! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
+//! - [`webhook_retention`]: what of the member's objects stays where a webhook decides it, as the hub answered.
 //! - [`catch_panics`]: an odd object is an error, not a panic.
 //! - [`manifests`]: what a Work's body holds. [`failure`]: why one is not applied.
 //! - [`retry_after`]: how long the member asks to be left alone. [`targets`]: which Works an object of the member belongs to.
@@ -40,6 +41,7 @@ mod service_endpoints;
 mod targets;
 mod unanswered;
 mod watcher;
+pub mod webhook_retention;
 pub mod workqueue;
 
 pub use crate::ledger::outcome;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::awaited_tunnels::AwaitedTunnels;
 use crate::encodings::Encodings;
 use crate::options::Options;
-use crate::ports::{Batch, Occurrence, Ports, SessionRefusal};
+use crate::ports::{Batch, Occurrence, Ports, Retention, SessionRefusal};
 use crate::rate::{Buckets, LineBudget, Rate};
 use crate::session::{Document, SessionOrder};
 use crate::session_admission;
@@ -42,6 +42,8 @@ pub struct Gateway {
     pub(crate) tunnels: AwaitedTunnels,
     /// What sites share of their bodies, packed.
     pub(crate) encodings: Arc<Encodings>,
+    /// Who decides for agents what of their objects stays.
+    retention: OnceLock<Arc<dyn Retention>>,
     /// The documents that agents are told, by table.
     documents: Mutex<BTreeMap<i32, Arc<Document>>>,
     refusals: Mutex<LineBudget>,
@@ -68,6 +70,7 @@ impl Gateway {
             entered: AtomicU64::new(0),
             tunnels: AwaitedTunnels::default(),
             encodings: Arc::default(),
+            retention: OnceLock::new(),
             documents: Mutex::default(),
             refusals: Mutex::new(LineBudget::new(REFUSALS_LOGGED)),
             beginnings: Mutex::new(Buckets::new(PACED)),
@@ -75,6 +78,15 @@ impl Gateway {
         });
         tokio::spawn(sweep(Arc::downgrade(&gateway), gateway.options.sweep));
         gateway
+    }
+
+    /// From now on it is asked of this one, for agents, what of their objects stays. The first that is named is asked.
+    pub fn retain_by(&self, retention: Arc<dyn Retention>) {
+        let _ = self.retention.set(retention);
+    }
+
+    pub(crate) fn retention(&self) -> Option<&Arc<dyn Retention>> {
+        self.retention.get()
     }
 
     /// Takes sessions out whose agent is dead and whose stream cannot say so.

@@ -37,6 +37,11 @@ impl Packed {
         self.decoded_size <= STATUS_LIMIT as u64
     }
 
+    /// What it unpacks to, in KiB.
+    pub fn weight(&self) -> u32 {
+        self.decoded_size.min(STATUS_LIMIT as u64).div_ceil(1024) as u32
+    }
+
     /// The JSON.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 
 mod registrar;
 mod reports;
+mod retention;
 mod sessions;
 mod works;
 
@@ -17,6 +18,7 @@ pub use self::registrar::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, Registrar, SessionRefusal,
 };
 pub use self::reports::{Applied, StatusSink, WorkNotice, WorkReport};
+pub use self::retention::Retention;
 pub use self::sessions::{Batch, ClusterIncarnation, CursorOrigin, Position, RestoreHold, SessionStore};
 pub use self::works::{Body, Former, Json, Work, WorkEvent, WorkFeed, WorkSource};
 

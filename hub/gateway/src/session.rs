@@ -6,6 +6,7 @@
 //! ([`Session::next_report`]), and [`Effect`]s. `now` is monotonic time since any fixed start. What Works do is in
 //! [`dispatch`], what becomes of frames in [`frames`].
 
+mod agent_questions;
 mod bounds;
 mod chunk_size;
 mod comparison;
@@ -29,6 +30,8 @@ use karmada_proto::digest::Seed;
 use karmada_proto::v1::{self, Close, CloseCode, RetryClass, Table, hub_frame};
 use karmada_proto::{ASK, cadence, frame};
 
+use self::agent_questions::AgentQuestions;
+pub use self::agent_questions::refusal;
 pub use self::comparison::root as wanted_root;
 use self::digests::Digests;
 use self::dispatch::Dispatch;
@@ -66,6 +69,8 @@ pub enum Effect {
     DeletesHeld(Batch, u64),
     /// The agent answered what it was asked.
     Answered(v1::Answer),
+    /// Answer this by [`Session::answer_agent`].
+    Asked(v1::AskHub),
     /// A frame was dropped, and why: to be logged.
     Refused(String),
     /// Watch again, from a full listing: the agent misses something that is not at hand any more.
@@ -101,6 +106,7 @@ pub struct Session {
     identity_ends: Duration,
     /// Whether the agent takes questions.
     is_asked: bool,
+    agent_questions: AgentQuestions,
     closing: bool,
 }
 
@@ -135,6 +141,7 @@ impl Session {
             is_documents_turn: true,
             identity_ends: Duration::MAX,
             is_asked,
+            agent_questions: AgentQuestions::new(),
             closing: false,
         };
         if opening.of_our_history {

@@ -6,6 +6,7 @@
 
 mod renewal;
 mod report_writes;
+mod retention;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,9 @@ use futures::{FutureExt, StreamExt};
 use karmada_proto::digest::{Buckets, Content, Root, Seed};
 use karmada_proto::last_read::LastRead;
 use karmada_proto::quoted;
-use karmada_proto::v1::{AgentFrame, HubFrame, RenewReply, Table, agent_frame};
+use karmada_proto::v1::{
+    AgentFrame, AskHub, HubFrame, RenewReply, Table, agent_frame, ask_hub, hub_answer,
+};
 use tokio::time::{Sleep, sleep_until};
 
 use self::renewal::renew;
@@ -72,6 +75,8 @@ pub(crate) struct SessionStream<I> {
     /// What the reports being written unpack to, in KiB.
     unpacked: u32,
     renewal: Option<BoxFuture<'static, RenewReply>>,
+    /// Answers to the agent's questions that are under way: few, as the session bounds them.
+    answers: Vec<(u64, BoxFuture<'static, hub_answer::Result>)>,
     timer: Pin<Box<Sleep>>,
     /// When the connection last brought a byte.
     last_read: LastRead,
@@ -104,6 +109,7 @@ where
             writes,
             unpacked: 0,
             renewal: None,
+            answers: Vec::new(),
             timer,
             last_read: LastRead::default(),
             statuses: None,
@@ -153,9 +159,23 @@ where
             self.session.renewed(reply);
             progress = true;
         }
+        progress |= self.take_answers(cx);
         self.session.heard_bytes(self.last_read.at());
         self.session.tick(now);
         progress
+    }
+
+    /// Takes what is there of the answers to the agent's questions.
+    fn take_answers(&mut self, cx: &mut Context<'_>) -> bool {
+        let (session, before) = (&mut self.session, self.answers.len());
+        self.answers.retain_mut(|(id, answer)| match answer.poll_unpin(cx) {
+            Poll::Ready(result) => {
+                session.answer_agent(*id, result);
+                false
+            }
+            Poll::Pending => true,
+        });
+        self.answers.len() != before
     }
 
     /// What speaks of a Work that is not this cluster's is not looked into.
@@ -338,6 +358,7 @@ where
                 }
             }
             Effect::Renew(csr) => self.renew(csr),
+            Effect::Asked(ask) => self.asked(ask),
         }
     }
 }
@@ -355,6 +376,14 @@ impl<I> SessionStream<I> {
         let root = Root::of(seed, rows(&port.statuses(cluster)));
         self.statuses = version.map(|version| (version, root));
         root
+    }
+
+    /// Begins to answer the agent.
+    fn asked(&mut self, ask: AskHub) {
+        let Some(ask_hub::Question::RetentionOf(wanted)) = ask.question else { return };
+        let (gateway, handle) = (self.gateway.clone(), self.handle.clone());
+        let answer = async move { retention::retained(&gateway, &handle.cluster, wanted).await };
+        self.answers.push((ask.id, answer.boxed()));
     }
 
     /// One at a time, and at the pace of the cluster, over all of its sessions: each is a synced write, a certificate and a line of the

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use karmada_controller_runtime::runner::Clock;
 use karmada_controller_runtime::typed::Transition;
 use karmada_core::interpreter_webhook::{WebhookConfiguration, observed};
-use karmada_interpreter::{Chain, Interpreter, Operation};
+use karmada_api::object;
+use karmada_interpreter::{Chain, InterpretError, Interpreter, Operation};
+use karmada_lua::customization::RETAINED_BY_WEBHOOK;
 use karmada_lua::{Customization, Customized};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -84,13 +86,52 @@ impl Customizations {
     /// What sites need of them: JSON of an array, in the order of names; those that say nothing of what is asked there are left out. Of
     /// `kinds`, as apiVersion and kind, the status of those that are interpreted on the hub is to be reported whole, whatever customizations say.
     pub fn at_sites<'a>(&self, kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
-        let mut whole: BTreeSet<(&str, &str)> = kinds.into_iter().collect();
+        let kinds: BTreeSet<(&str, &str)> = kinds.into_iter().collect();
+        let mut whole = kinds.clone();
         whole.retain(|(api_version, kind)| self.reads_status(api_version, kind));
+        let retained: Vec<Value> =
+            kinds.iter().filter_map(|(api_version, kind)| self.retained(api_version, kind)).collect();
         let known = self.known.lock();
         let of_whole = |one: &Customization| whole.contains(&(one.api_version.as_str(), one.kind.as_str()));
         let mut told: Vec<Value> = known.values().filter_map(|one| at_sites(one, of_whole(one))).collect();
         told.extend(whole.iter().map(|(api_version, kind)| reported_whole(api_version, kind)));
+        told.extend(retained);
         Value::from(told).to_string().into_bytes()
+    }
+
+    /// What has sites ask the hub what is retained of a kind, where a webhook decides that.
+    fn retained(&self, api_version: &str, kind: &str) -> Option<Value> {
+        if !self.asks_webhook(api_version, kind, Operation::Retain) {
+            return None;
+        }
+        let digest = self.webhooks.asked(api_version, kind, Operation::Retain)?;
+        let hex: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+        let name = format!("{RETAINED_BY_WEBHOOK}{hex} {api_version} {kind}");
+        Some(Customization { name, api_version, kind, scripts: BTreeMap::new() }.object())
+    }
+
+    /// A manifest as it is to be applied over what a member has, where a webhook decides what of the latter stays. Asked for a site, which
+    /// reaches no webhook. Waits for the webhook.
+    ///
+    /// # Errors
+    /// No webhook decides it for the kind, or the webhook did not answer, or nothing that can be used.
+    pub async fn retain(&self, manifest: &Value, observed: &Value) -> Result<Value, InterpretError> {
+        let (api_version, kind) = (object::api_version(manifest), object::kind(manifest));
+        if !self.asks_webhook(api_version, kind, Operation::Retain) {
+            return Err(InterpretError::no_hook(Operation::Retain, manifest));
+        }
+        let retained = || {
+            let mut retained = manifest.clone();
+            self.interpreter.retain(&mut retained, observed).map(|()| retained)
+        };
+        match retained() {
+            Err(InterpretError::Unanswered(question)) => {
+                self.webhooks.put_all(vec![question]).await;
+                retained()
+            }
+            known => known,
+        }
     }
 }
 
@@ -164,7 +205,10 @@ mod tests {
         let kinds = [("x/v1", "Thing"), ("x/v1", "Other"), ("v1", "ConfigMap")];
         assert_eq!(all.at_sites(kinds), b"[]");
         all.observe_webhooks(&configuration(&["InterpretReplica", "Retain"]));
-        assert_eq!(all.at_sites(kinds), b"[]", "of what is reported it is not asked");
+        let retained: Vec<Customization> = serde_json::from_slice(&all.at_sites(kinds)).unwrap();
+        let asks_hub = |one: &Customization| one.name.starts_with(RETAINED_BY_WEBHOOK) && one.scripts.is_empty();
+        assert!(retained.iter().all(asks_hub), "of what is reported it is not asked");
+        assert_eq!(retained.iter().map(|one| one.kind.as_str()).collect::<Vec<_>>(), ["Other", "Thing"]);
         all.observe_webhooks(&configuration(&["InterpretStatus", "InterpretHealth"]));
         let script = json!({"luaScript": "s"});
         all.observe(&transition("a", &json!({"healthInterpretation": script, "retention": script})));

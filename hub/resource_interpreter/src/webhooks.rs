@@ -110,7 +110,12 @@ impl InterpreterWebhooks {
 
     /// Whether a webhook is asked this of a kind, where nobody before it answers.
     pub fn claims(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
-        first(&self.webhooks.read(), api_version, kind, operation).is_some()
+        self.asked(api_version, kind, operation).is_some()
+    }
+
+    /// The digest of the webhook that is asked this of a kind, where nobody before it answers.
+    pub fn asked(&self, api_version: &str, kind: &str, operation: Operation) -> Option<Digest> {
+        first(&self.webhooks.read(), api_version, kind, operation).map(|webhook| webhook.webhook_digest)
     }
 
     /// Whether there are any.

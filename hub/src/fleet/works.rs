@@ -220,6 +220,14 @@ impl WorkSource for CachedWorks {
             .collect()
     }
 
+    fn find(&self, cluster: &str, key: &str) -> Option<Work> {
+        let stored = self.resource_cache.get(&ObjectKey::new(&execution_namespace(cluster), key))?;
+        match upsert(&self.registry, cluster, &stored)? {
+            WorkEvent::Upsert(work) => Some(work),
+            WorkEvent::Deleted { .. } | WorkEvent::Synced { .. } => None,
+        }
+    }
+
     fn holds(&self, cluster: &str, key: &str) -> bool {
         self.resource_cache.get(&ObjectKey::new(&execution_namespace(cluster), key)).is_some()
     }

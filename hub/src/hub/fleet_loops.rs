@@ -14,7 +14,7 @@ use super::background::Background;
 use crate::control::ControlLoops;
 use crate::fleet::{
     AgentNoteController, CachedWorks, ClusterLinks, Models, PlacementReviews, Repair, Reports, SessionGuard,
-    StoredSessions, customizations_document,
+    StoredSessions, WebhookRetention, customizations_document,
 };
 use crate::settings::Settings;
 
@@ -51,6 +51,7 @@ pub(super) fn start(
     if settings.controllers {
         // Only then there is somebody who has taken in what there is.
         let (shared, stop) = (control.shared.clone(), background.stop.clone());
+        gateway.retain_by(Arc::new(WebhookRetention(shared.customized.clone())));
         background.tasks.spawn(customizations_document::tell(shared, gateway.clone(), stop).boxed());
         PlacementReviews::provide(registry, &control.shared).context("answering placement reviews")?;
         control.residency();

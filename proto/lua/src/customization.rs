@@ -26,6 +26,11 @@ pub fn function(operation: Operation) -> &'static str {
     OPERATIONS.iter().find(|(known, ..)| *known == operation).map_or("", |(.., function)| function)
 }
 
+/// The beginning of a name by which a hub tells its sites that an interpreter webhook decides what is retained of a kind: they ask the hub. What
+/// follows is another text for another webhook. No object has such a name, as names hold no space; there are no scripts in it, so that who
+/// does not know this name goes on as without it.
+pub const RETAINED_BY_WEBHOOK: &str = "retained by webhook ";
+
 /// One customization.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Value")]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use karmada_proto::body::Packing;
 use karmada_proto::digest::BUCKETS;
 use karmada_proto::v1::{self, HubFrame, RetryClass, Table, agent_frame, hub_frame};
-use karmada_proto::{DIGESTS, one_line};
+use karmada_proto::{ASK_HUB, DIGESTS, one_line};
 
 use super::documents::Unusable;
 use super::{Ended, Session};
@@ -61,6 +61,7 @@ impl Session {
                 let refusal = self.asks.takes(ask);
                 self.out.extend(refusal.map(agent_frame::Body::Answer));
             }
+            B::HubAnswer(answer) => self.hub_questions.answered(answer),
             B::Lacking(lacking) => self.intake.lacking(lacking.keys),
             B::SnapshotEnd(end) => self.intake.snapshot_end(end),
             B::Bookmark(bookmark) => self.intake.lazily(bookmark.cursor),
@@ -102,6 +103,7 @@ impl Session {
         self.welcomed = true;
         self.compares = welcome.features.iter().any(|feature| feature == DIGESTS);
         self.packing = Packing::of(&welcome.features);
+        self.hub_questions.met(welcome.features.iter().any(|feature| feature == ASK_HUB));
         // A hub that does not compare is told everything in each session.
         self.resync.statuses |= !self.compares;
         self.is_to_trust(welcome.trust_bundle_revision);

@@ -36,6 +36,7 @@ impl Engine {
         };
         let kinds = changed(&self.customizations, &all);
         tracing::info!(customizations = all.len(), kinds = kinds.len(), "customizations");
+        self.parts.retention.replace(&all);
         self.parts.customized.replace(all.clone());
         self.customizations = all;
         self.look_again_at(&kinds);

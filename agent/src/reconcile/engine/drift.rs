@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Engine;
 use crate::ledger::LedgerError;
 use crate::member::ObjectId;
+use crate::reconcile::apply::InSync;
 use crate::reconcile::targets::Target;
 use crate::reconcile::workqueue::WorkReason;
 use crate::reconcile::{apply, body, catch_panics, manifests, order};
@@ -34,14 +35,16 @@ impl Engine {
         let in_sync = |manifest| {
             catch_panics::read(|| apply::in_sync(interpreter, cluster, key, manifest, written, object))
         };
-        // What cannot be compared is not written in a loop.
-        let right = manifests.get(*ordinal).is_some_and(|manifest| in_sync(manifest).unwrap_or(true));
-        if right {
-            self.targets.set_digest(key, id, Some(digest));
-        } else {
-            self.drifted(id, &body::changed_by(object));
-            self.workqueue.push(key, order::of_manifests(&manifests), WorkReason::Drift);
+        let found = manifests.get(*ordinal).map_or(InSync::No, |manifest| in_sync(manifest).unwrap_or(InSync::Yes));
+        match found {
+            InSync::Yes => {
+                self.targets.set_digest(key, id, Some(digest));
+                return Ok(());
+            }
+            InSync::No => self.drifted(id, &body::changed_by(object)),
+            InSync::Unknown => {}
         }
+        self.workqueue.push(key, order::of_manifests(&manifests), WorkReason::Drift);
         Ok(())
     }
 

@@ -91,6 +91,9 @@ impl Engine {
         if left_open {
             self.unanswered.left_open(key, self.now());
         }
+        if self.asks_hub((key, class), hash, results) {
+            return self.is_not_over(key, left_open || results.iter().any(|(_, result)| result.is_ok()));
+        }
         // The body may be another one by now: then what the member has is not as it should be.
         let entry = self.parts.shared.ledger.entry(key)?;
         let current = entry.as_ref().is_some_and(|entry| entry.hash == *hash);

@@ -100,11 +100,14 @@ impl Rig {
     ) -> Self {
         let stop = CancellationToken::new();
         let before = shared.ledger.is_of(cluster).unwrap();
+        let (customized, retention) =
+            webhook_retention::in_front_of(interpreter, Arc::new(Timestamp::now));
         let parts = Parts {
             namespaces: Arc::from([]),
             shared: shared.clone(),
             member: Arc::new(member.clone()),
-            customized: Arc::new(Customized::new(interpreter, Arc::new(Timestamp::now))),
+            customized,
+            retention,
             cluster: ClusterNames { now: cluster.into(), before },
             own: Arc::new(Own::of(&identity_store(&member), &[])),
             drift_rate: 5.0,

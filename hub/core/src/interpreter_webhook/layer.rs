@@ -64,7 +64,7 @@ impl Layer {
 
     /// What `of` takes of the answer to a question about an object alone.
     fn said<T>(&self, operation: Operation, object: &Value, of: impl Fn(&Said) -> Option<T>) -> Answer<T> {
-        let (webhook, said) = self.ask(Asked { operation, object, replicas: None, items: &[] })?;
+        let (webhook, said) = self.ask(Asked { operation, object, observed: None, replicas: None, items: &[] })?;
         of(&said).ok_or_else(|| unfit(webhook, operation))
     }
 
@@ -124,16 +124,21 @@ impl Interpreter for Layer {
 
     fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()> {
         let operation = Operation::ReviseReplica;
-        let revised = self.patched(Asked { operation, object, replicas: Some(replicas), items: &[] })?;
+        let revised = self.patched(Asked { operation, object, observed: None, replicas: Some(replicas), items: &[] })?;
         if let Some(revised) = revised {
             *object = revised;
         }
         Ok(())
     }
 
-    /// Nobody asks: what a member decided is looked at beside the member, and webhooks are asked from the hub.
-    fn retain(&self, desired: &mut Value, _: &Value) -> Answer<()> {
-        Err(InterpretError::no_hook(Operation::Retain, desired))
+    /// Asked for an agent, which has the object and reaches no webhook. Of what is observed, the status is not looked at.
+    fn retain(&self, desired: &mut Value, observed: &Value) -> Answer<()> {
+        let operation = Operation::Retain;
+        let asked = Asked { operation, object: desired, observed: Some(observed), replicas: None, items: &[] };
+        if let Some(retained) = self.patched(asked)? {
+            *desired = retained;
+        }
+        Ok(())
     }
 
     fn aggregate_status(
@@ -143,7 +148,7 @@ impl Interpreter for Layer {
         _: Timestamp,
     ) -> Answer<()> {
         let operation = Operation::AggregateStatus;
-        let aggregated = self.patched(Asked { operation, object, replicas: None, items })?;
+        let aggregated = self.patched(Asked { operation, object, observed: None, replicas: None, items })?;
         let Some(mut aggregated) = aggregated else { return Ok(()) };
         match object::root(&mut aggregated).remove("status") {
             Some(status) => object::root(object).insert("status".to_owned(), status),
@@ -301,7 +306,28 @@ mod tests {
         assert_eq!((&object["status"], &object["spec"]["size"]), (&json!({"ready": 2}), &json!(1)));
         let gone = aggregated(&json!([{"op": "remove", "path": "/status"}]), "m2").unwrap();
         assert!(gone.get("status").is_none());
-        // What is claimed with everything, and is not asked of webhooks.
-        assert!(matches!(layer.retain(&mut thing(), &thing()), Err(InterpretError::NoHook { .. })));
+    }
+
+    #[test]
+    fn what_a_member_has_decides_about_what_stays_and_its_status_does_not() {
+        let (layer, kept) = layer(&["Retain"]);
+        let mut there = thing();
+        there["spec"]["size"] = json!(7);
+        let retained = |there: &Value, said: &InHand| {
+            asked(&kept, said, || {
+                let mut desired = thing();
+                layer.retain(&mut desired, there).map(|()| desired)
+            })
+        };
+        let seven = patch(&json!([{"op": "replace", "path": "/spec/size", "value": 7}]));
+        assert_eq!(retained(&there, &seven).unwrap()["spec"]["size"], json!(7));
+        there["status"] = json!({"counts": "up"});
+        let never = InHand::Failed { why: "not asked again".into(), again: Duration::from_secs(1) };
+        assert_eq!(retained(&there, &never).unwrap()["spec"]["size"], json!(7));
+        there["spec"]["size"] = json!(8);
+        assert!(retained(&there, &never).is_err(), "another object is another question");
+        there["spec"]["size"] = json!(9);
+        let other = patch(&json!([{"op": "replace", "path": "/metadata/name", "value": "other"}]));
+        assert!(retained(&there, &other).unwrap_err().to_string().contains("Retain: its patch changes"));
     }
 }

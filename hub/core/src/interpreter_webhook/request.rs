@@ -20,6 +20,8 @@ use super::configuration::Webhook;
 pub(super) struct Asked<'a> {
     pub operation: Operation,
     pub object: &'a Value,
+    /// The same as a member has it, without its status.
+    pub observed: Option<&'a Value>,
     /// The replicas that it shall have.
     pub replicas: Option<i64>,
     /// How it stands in the clusters.
@@ -44,6 +46,8 @@ struct Request<'a> {
     namespace: &'a str,
     operation: &'static str,
     object: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_object: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replicas: Option<i64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -70,21 +74,10 @@ impl Asked<'_> {
         digest.0.update(webhook.webhook_digest);
         digest.0.update(webhook.whom.as_bytes());
         digest.0.update(format!("\0{}\0{:?}\0", self.operation.name(), self.replicas));
-        if let Value::Object(fields) = self.object {
-            for (field, value) in fields.iter().filter(|(field, _)| *field != "status" || self.reads_status())
-            {
-                digest.part(field);
-                match value {
-                    Value::Object(metadata) if field == "metadata" => {
-                        let counted = |field: &str| matches!(field, "resourceVersion" | "managedFields");
-                        for (field, value) in metadata.iter().filter(|(field, _)| !counted(field)) {
-                            digest.part(field);
-                            digest.part(value);
-                        }
-                    }
-                    value => digest.part(value),
-                }
-            }
+        digest.object(self.object, self.reads_status());
+        if let Some(observed) = self.observed {
+            digest.0.update(b"\0observed\0");
+            digest.object(observed, false);
         }
         digest.part(&self.items);
         digest.0.finalize().into()
@@ -99,6 +92,7 @@ impl Asked<'_> {
                 | Operation::InterpretComponent
                 | Operation::ReviseReplica
                 | Operation::InterpretDependency
+                | Operation::Retain
         )
     }
 
@@ -117,6 +111,7 @@ impl Asked<'_> {
                 namespace,
                 operation: self.operation.name(),
                 object: self.object,
+                observed_object: self.observed,
                 replicas: self.replicas,
                 aggregated_status: self.items,
             },
@@ -140,6 +135,24 @@ impl Asked<'_> {
 struct Digesting(Sha256);
 
 impl Digesting {
+    /// An object, without what an API server counts up in it; with its status where that is asked for.
+    fn object(&mut self, object: &Value, with_status: bool) {
+        let Value::Object(fields) = object else { return };
+        for (field, value) in fields.iter().filter(|(field, _)| *field != "status" || with_status) {
+            self.part(field);
+            match value {
+                Value::Object(metadata) if field == "metadata" => {
+                    let counted = |field: &str| matches!(field, "resourceVersion" | "managedFields");
+                    for (field, value) in metadata.iter().filter(|(field, _)| !counted(field)) {
+                        self.part(field);
+                        self.part(value);
+                    }
+                }
+                value => self.part(value),
+            }
+        }
+    }
+
     /// One value as JSON, and its end.
     fn part(&mut self, value: &(impl Serialize + ?Sized)) {
         // Writing into a digest does not fail, and what is written here are values that were JSON before.
@@ -178,7 +191,7 @@ mod tests {
     }
 
     fn asked(object: &Value) -> Asked<'_> {
-        Asked { operation: Operation::ReviseReplica, object, replicas: Some(2), items: &[] }
+        Asked { operation: Operation::ReviseReplica, object, observed: None, replicas: Some(2), items: &[] }
     }
 
     #[test]
@@ -193,6 +206,11 @@ mod tests {
             "operation": "ReviseReplica", "replicas": 2, "object": object}});
         assert_eq!(body, told);
         assert_eq!(uid(&digest).len(), 36);
+        let mut there = thing();
+        there["spec"]["size"] = json!(9);
+        let retain = Asked { operation: Operation::Retain, observed: Some(&there), replicas: None, ..asked(&object) };
+        let body: Value = serde_json::from_slice(&retain.question(&webhook, digest).body).unwrap();
+        assert_eq!((&body["request"]["object"], &body["request"]["observedObject"]), (&object, &there));
     }
 
     #[test]
@@ -208,6 +226,8 @@ mod tests {
             *object.pointer_mut(path).unwrap() = value;
             asked(&object).digest(&here)
         };
+        let mut other = thing();
+        other["spec"]["size"] = json!(9);
         let item = AggregatedStatusItem { cluster_name: "m".into(), ..AggregatedStatusItem::default() };
         let others = [
             changed("/spec/size", json!(4)),
@@ -218,6 +238,8 @@ mod tests {
             Asked { replicas: None, ..asked(&object) }.digest(&here),
             Asked { operation: Operation::InterpretReplica, ..asked(&object) }.digest(&here),
             Asked { items: &[item], ..asked(&object) }.digest(&here),
+            Asked { observed: Some(&object), ..asked(&object) }.digest(&here),
+            Asked { observed: Some(&other), ..asked(&object) }.digest(&here),
         ];
         for (index, other) in others.iter().enumerate() {
             assert_ne!(*other, same, "{index}");

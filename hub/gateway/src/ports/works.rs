@@ -193,6 +193,10 @@ pub trait WorkSource: Send + Sync + 'static {
     fn holds(&self, cluster: &str, key: &str) -> bool;
     /// The Works of `cluster` as they are now. Must return at once.
     fn all(&self, cluster: &str) -> Vec<Work>;
+    /// Work `key` of `cluster` as it is now. Must return at once.
+    fn find(&self, cluster: &str, key: &str) -> Option<Work> {
+        self.all(cluster).into_iter().find(|work| *work.key == *key)
+    }
 }
 
 #[cfg(test)]

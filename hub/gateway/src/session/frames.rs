@@ -82,6 +82,7 @@ impl Session {
             B::Buckets(buckets) => self.buckets(frame.kind, &buckets),
             B::Rows(rows) => self.rows(frame.kind, rows),
             B::Nack(nack) => self.nack(nack),
+            B::AskHub(ask) => self.asked_by_agent(ask),
             B::Answer(answer) => self.effects.push_back(Effect::Answered(answer)),
         }
     }

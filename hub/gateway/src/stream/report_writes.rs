@@ -3,21 +3,17 @@
 //! In: reports of one agent, packed as they came. Out: calls of the gateway's ports, of which what is unpacked at once is bounded over all
 //! sessions.
 
-use karmada_proto::STATUS_LIMIT;
-
 use crate::gateway::Gateway;
 use crate::inbox::{Packed, Report};
 use crate::ports::PortError;
 
 /// What a report unpacks to, in KiB.
 pub(super) fn weight(report: &Report) -> u32 {
-    let packed = match report {
-        Report::Work(_, packed) => packed.as_ref(),
-        Report::Cluster(packed) => Some(packed),
-        _ => None,
-    };
-    let bytes = packed.map_or(0, |packed| packed.decoded_size.min(STATUS_LIMIT as u64));
-    bytes.div_ceil(1024) as u32
+    match report {
+        Report::Work(_, packed) => packed.as_ref().map_or(0, Packed::weight),
+        Report::Cluster(packed) => packed.weight(),
+        _ => 0,
+    }
 }
 
 /// Writes a report.
