@@ -44,7 +44,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use karmada_certs::{JoinToken, Pin};
 use karmada_interpreter::Interpreter;
-use karmada_lua::Customized;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

@@ -281,7 +281,11 @@ mod tests {
         for at in 0..MOST + 10 {
             layer.answered(numbered(at), Err("w".into()));
         }
-        assert_eq!((layer.0.lock().answers.len(), layer.0.lock().bytes), (MOST, MOST));
+        let kept = || {
+            let state = layer.0.lock();
+            (state.answers.len(), state.bytes)
+        };
+        assert_eq!(kept(), (MOST, MOST));
         let large = json!({"text": "x".repeat(MOST_BYTES / 2)});
         for at in 0..3 {
             layer.answered(numbered(at), Ok(large.clone()));

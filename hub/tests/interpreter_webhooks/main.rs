@@ -205,6 +205,8 @@ fn respond(request: &Value) -> Value {
             let items = request["aggregatedStatus"].as_array().map_or(0, Vec::len);
             put("/status", &json!({"readyReplicas": 40 + items}))
         }
+        // What the member's own scaler set stays.
+        "Retain" => put("/spec/replicas", &request["observedObject"]["spec"]["replicas"]),
         other => panic!("{other} is not to be asked"),
     }
 }
@@ -256,7 +258,29 @@ async fn what_a_webhook_says_stands_on_the_hub_and_in_the_member() {
         (&json!(11), &json!(11))
     );
     assert!(seen["object"]["status"].get("edge.karmada.io/observed").is_none());
-    assert!(webhook.asked("Retain").is_empty());
+    // Somebody at the site scales it: the agent has the hub ask, and what the webhook keeps stays, also where the template changes.
+    change(&world.member, DEPLOYMENTS, ("default", "web"), "", |web| web["spec"]["replicas"] = json!(15)).await;
+    let begun = Instant::now();
+    let keeps = |request: &Value| request["observedObject"]["spec"]["replicas"] == 15;
+    while !webhook.asked("Retain").iter().any(keeps) {
+        assert!(begun.elapsed() < PATIENCE, "it is not asked: {:?}", webhook.asked("Retain"));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let seen = webhook.asked("Retain").into_iter().rfind(keeps).unwrap();
+    assert_eq!(seen["object"]["spec"]["replicas"], 11);
+    assert!(seen["observedObject"].get("status").is_none());
+    change(&world.hub, DEPLOYMENTS, ("default", "web"), "", |web| {
+        web["spec"]["template"]["spec"]["containers"][0]["image"] = json!("newer");
+    })
+    .await;
+    let web = until(&world.member, DEPLOYMENTS, "web", "the newer image", |web| {
+        web["spec"]["template"]["spec"]["containers"][0]["image"] == "newer"
+    })
+    .await;
+    assert_eq!(web["spec"]["replicas"], 15);
+    let count = webhook.asked("Retain").len();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(webhook.asked("Retain").len() <= count + 1, "at rest nothing is asked");
     // Without the webhook the site reports as it did before, and everything is as it is known natively.
     forget_hooks(&world.hub).await;
     until(&world.member, DEPLOYMENTS, "web", "native replicas", |web| web["spec"]["replicas"] == 2).await;

@@ -5,6 +5,7 @@ mod departures;
 mod names;
 mod pauses;
 mod renames;
+mod retention;
 mod services;
 mod sharing;
 mod starts;
@@ -14,7 +15,6 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use karmada_api::strings::labels;
 use karmada_interpreter::{Interpreter, Native};
-use karmada_lua::Customized;
 use karmada_proto::v1::agent_frame;
 use serde_json::json;
 use tokio::sync::watch;
@@ -28,7 +28,7 @@ use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
 use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
-use crate::reconcile::{body, catch_panics};
+use crate::reconcile::{body, catch_panics, webhook_retention};
 use crate::session::{Change, Phase};
 
 struct Rig {
@@ -191,7 +191,7 @@ async fn customizations_are_asked_of_what_is_there_and_of_what_comes() {
             "customizations": {
                 "statusReflection": {"luaScript": "function ReflectStatus(o) return {said = o.data.k} end"},
                 "healthInterpretation": {"luaScript": script}}}}]);
-        let body = bytes::Bytes::from(all.to_string());
+        let body = Bytes::from(all.to_string());
         Change::Document { table: 2, hash: karmada_proto::body::hash(&body), body }
     };
     let health = |rig: &Rig, key: &str| {
@@ -213,7 +213,7 @@ async fn customizations_are_asked_of_what_is_there_and_of_what_comes() {
     rig.commit(&[put("new", 6, &[config("new", "1")], false)]);
     rig.until("what comes is", |rig| health(rig, "new") == Some(is("Healthy"))).await;
     let broken =
-        Change::Document { table: 2, hash: vec![7; 16].into(), body: bytes::Bytes::from_static(b"{") };
+        Change::Document { table: 2, hash: vec![7; 16].into(), body: Bytes::from_static(b"{") };
     rig.shared.ledger.commit(&[broken]).unwrap();
     commit(&rig, "function InterpretHealth(o) return o.data.k == 'no' end");
     rig.until("and again", |rig| health(rig, "old") == Some(is("Unhealthy"))).await;
@@ -639,7 +639,7 @@ async fn a_script_that_hangs_can_be_taken_back() {
     let told = |script: &str| {
         let all = json!([{"metadata": {"name": "c"}, "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"},
             "customizations": {"statusReflection": {"luaScript": script}}}}]);
-        let body = bytes::Bytes::from(all.to_string());
+        let body = Bytes::from(all.to_string());
         Change::Document { table: 2, hash: karmada_proto::body::hash(&body), body }
     };
     let rig = Rig::fresh();
@@ -676,7 +676,7 @@ async fn scripts_leave_the_link_its_turn() {
     let all = json!([{"metadata": {"name": "c"}, "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"}, "customizations": {
         "retention": {"luaScript": "function Retain(d, o) while true do end end"},
         "statusReflection": {"luaScript": "function ReflectStatus(o) while true do end end"}}}}]);
-    let body = bytes::Bytes::from(all.to_string());
+    let body = Bytes::from(all.to_string());
     let told = Change::Document { table: 2, hash: karmada_proto::body::hash(&body), body };
     let rig = Rig::fresh();
     let objects: Vec<String> = (0..40).map(|at| format!("o{at}")).collect();
