@@ -166,9 +166,11 @@ async fn a_policy_that_cannot_be_read_keeps_what_it_may_mean() {
         assert!(is_bound(&rig).await);
     }
     let mut damaged = named("damaged", "PropagationPolicy");
-    damaged["metadata"]["namespace"] = json!("default");
+    (damaged["metadata"]["namespace"], damaged["metadata"]["uid"]) = (json!("default"), json!("u-p"));
     let rig = Rig::new([damaged, testing::config_map("web")]).await;
-    rig.api.seed(unreadable("PropagationPolicy", json!("default")));
+    let mut unreadable = unreadable("PropagationPolicy", json!("default"));
+    unreadable["metadata"]["uid"] = json!("u-p");
+    rig.api.seed(unreadable);
     rig.quiet().await;
     look(&rig).await.unwrap();
     assert!(is_bound(&rig).await, "as it said when it could be read");
