@@ -42,6 +42,8 @@ pub struct Gateway {
     pub(crate) tunnels: AwaitedTunnels,
     /// What sites share of their bodies, packed.
     pub(crate) encodings: Arc<Encodings>,
+    /// What questions of all agents together may have unpacked while they are answered, in KiB: apart from reports, as a webhook may take long.
+    pub(crate) unpacked_questions: Semaphore,
     /// Who decides for agents what of their objects stays.
     retention: OnceLock<Arc<dyn Retention>>,
     /// The documents that agents are told, by table.
@@ -64,6 +66,7 @@ impl Gateway {
     pub fn new(ports: Ports, fleet: Arc<SharedFleet>, options: Options) -> Arc<Self> {
         let gateway = Arc::new(Self {
             unpacked: Semaphore::new(options.unpacked_kib as usize),
+            unpacked_questions: Semaphore::new(options.unpacked_kib as usize),
             ports,
             options,
             fleet,

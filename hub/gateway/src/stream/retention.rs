@@ -35,10 +35,9 @@ pub(super) async fn retained(gateway: &Gateway, cluster: &str, wanted: Retention
         bytes: wanted.observed,
         decoded_size: wanted.decoded_size,
     };
-    // Held until it is answered: what is unpacked and parsed is bounded, over all sessions.
-    let weight = packed.weight();
-    let Ok(_room) = gateway.unpacked.acquire_many(weight).await else {
-        return refusal(Code::AskBusy, "the gateway ends");
+    // Held until it is answered: what is unpacked and parsed is bounded, over all sessions. Nobody waits for a webhook that another asks.
+    let Ok(_room) = gateway.unpacked_questions.try_acquire_many(packed.weight()) else {
+        return refusal(Code::AskBusy, "too much is being asked just now");
     };
     let observed = match packed.open() {
         Ok(observed) => observed,

@@ -1,6 +1,7 @@
 //! Sessions side by side, with the hub's ports faked and the clock paused: who may still write, and who is told.
 
 mod clocks;
+mod questions;
 mod replaced;
 mod reports;
 mod restores;
@@ -85,6 +86,9 @@ impl WorkSource for Fake {
     }
     fn all(&self, _: &str) -> Vec<Work> {
         Vec::new()
+    }
+    fn find(&self, cluster: &str, key: &str) -> Option<Work> {
+        questions::work().filter(|work| cluster == "m" && *work.key == *key)
     }
 }
 
