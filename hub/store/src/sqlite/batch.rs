@@ -12,7 +12,8 @@ use rusqlite::{Connection, OptionalExtension};
 use super::checked::{LOG, LogRow, damage_of, damaged, live_row};
 use super::recent::{self, Keys, Newest};
 use super::rewrite::{self, StoredValue};
-use super::schema::{Meta, write_meta};
+use super::reserve::PutRoom;
+use super::schema::{Meta, PAGE_BYTES, write_meta};
 use super::to_sql;
 use crate::{Event, Expect, KeyValue, Revision, StoreError};
 
@@ -63,8 +64,8 @@ pub(super) struct Batch<'a> {
     recent: &'a Keys,
     /// What this transaction wrote.
     written: Keys,
-    /// Only what makes the store no larger is written.
-    is_short: bool,
+    /// Where only what makes the store no larger is written: what puts may take.
+    pub short: Option<PutRoom>,
     /// Something is to be committed, though the store stands where it stood.
     pub is_silent: bool,
 }
@@ -80,8 +81,8 @@ struct Live {
 }
 
 impl<'a> Batch<'a> {
-    pub fn new(db: &'a Connection, meta: Meta, recent: &'a Keys, is_short: bool) -> Self {
-        Batch { db, meta, events: Vec::new(), recent, written: Keys::new(), is_short, is_silent: false }
+    pub fn new(db: &'a Connection, meta: Meta, recent: &'a Keys, short: Option<PutRoom>) -> Self {
+        Batch { db, meta, events: Vec::new(), recent, written: Keys::new(), short, is_silent: false }
     }
 
     pub fn apply(&mut self, operation: &Operation) -> rusqlite::Result<Answer> {
@@ -105,9 +106,11 @@ impl<'a> Batch<'a> {
         let revision = self.meta.head + 1;
         let created = live.map_or(revision, |live| live.created);
         let previous = live.map(|live| self.value(key, live)).transpose()?;
-        if self.is_short && previous.as_ref().is_none_or(|old| value.len() > old.len() + DELETION_STAMP_BYTES)
-        {
-            return Ok(Err(StoreError::Full));
+        if let Some(room) = &mut self.short {
+            let grows = previous.as_ref().is_none_or(|old| value.len() > old.len() + DELETION_STAMP_BYTES);
+            if grows || !room.take(value.len() as u64 + PAGE_BYTES as u64) {
+                return Ok(Err(StoreError::Full));
+            }
         }
         self.log(revision, key, created, live, Some(value))?;
         let current = KeyValue {
@@ -145,7 +148,7 @@ impl<'a> Batch<'a> {
     }
 
     fn rewrite(&mut self, values: &[StoredValue]) -> rusqlite::Result<Answer> {
-        if self.is_short {
+        if self.short.is_some() {
             return Ok(Err(StoreError::Full));
         }
         self.is_silent = true;

@@ -15,6 +15,8 @@ use rusqlite::{Connection, ErrorCode};
 
 /// What the disk must have beside the room: more than one write needs.
 const MARGIN: u64 = 4 << 20;
+/// The part of the room that puts may take; the others are for deletions, and for forgetting what was deleted.
+const PUTS_PART: u64 = 4;
 
 /// The room, or the lack of it.
 #[derive(Debug)]
@@ -22,6 +24,28 @@ pub(super) struct Reserve {
     file: PathBuf,
     bytes: u64,
     is_there: bool,
+    /// What puts have taken of the room since it was given up.
+    taken: u64,
+}
+
+/// What puts may still take while the store is short of room, in bytes. Each adds a row, however much it replaces: without an end to that,
+/// nothing would be left for deletions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PutRoom {
+    /// Pages of the database that hold nothing.
+    pub freed: u64,
+    /// Of the room that was kept.
+    pub kept: u64,
+}
+
+impl PutRoom {
+    /// Takes so many bytes. False: there are not so many.
+    pub fn take(&mut self, bytes: u64) -> bool {
+        let from = if self.freed >= bytes { &mut self.freed } else { &mut self.kept };
+        let left = from.checked_sub(bytes);
+        *from = left.unwrap_or(*from);
+        left.is_some()
+    }
 }
 
 impl Reserve {
@@ -29,7 +53,7 @@ impl Reserve {
     pub fn open(database: &Path, bytes: u64) -> Reserve {
         let mut name = database.as_os_str().to_owned();
         name.push(".reserve");
-        let mut reserve = Reserve { file: PathBuf::from(name), bytes, is_there: false };
+        let mut reserve = Reserve { file: PathBuf::from(name), bytes, is_there: false, taken: 0 };
         if let Err(error) = reserve.restore() {
             tracing::warn!(%error, file = %reserve.file.display(), bytes, "no room can be kept for a full disk");
         }
@@ -69,9 +93,27 @@ impl Reserve {
         self.is_there
     }
 
-    /// Whether only what makes the store no larger may be written. Takes the room again where the disk has it.
-    pub fn is_short(&mut self, db: &Connection) -> bool {
-        !self.is_there && self.freed(db) < self.bytes && self.restore().is_err()
+    /// Where only what makes the store no larger may be written: what of that may be puts. Takes the room again where the disk has it.
+    pub fn shortage(&mut self, db: &Connection) -> Option<PutRoom> {
+        if self.is_there {
+            return None;
+        }
+        let freed = self.freed(db);
+        if freed >= self.bytes || self.restore().is_ok() {
+            self.taken = 0;
+            return None;
+        }
+        Some(self.put_room(freed))
+    }
+
+    /// The same right after the room was given up.
+    pub fn put_room(&self, freed: u64) -> PutRoom {
+        PutRoom { freed, kept: (self.bytes / PUTS_PART).saturating_sub(self.taken) }
+    }
+
+    /// Puts took what is missing in `left` of what they might take.
+    pub fn took(&mut self, left: PutRoom) {
+        self.taken = (self.bytes / PUTS_PART).saturating_sub(left.kept);
     }
 
     /// Bytes of the database's pages that hold nothing.

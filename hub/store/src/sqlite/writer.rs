@@ -22,7 +22,7 @@ use super::kept::HistoryWeight;
 use super::open::OpenedFile;
 use super::reader::Readers;
 use super::recent::Recent;
-use super::reserve::Reserve;
+use super::reserve::{PutRoom, Reserve};
 use super::schema::{Meta, PAGE_BYTES, read_meta};
 use super::thread::spawn;
 use super::{SqliteOptions, compaction, failed, reader, rewrite};
@@ -50,7 +50,7 @@ struct Pending {
 }
 
 /// Events kept at least on a full disk, however far everybody has read.
-const KEPT_WHEN_FULL: u64 = 64;
+const KEPT_WHEN_FULL: u64 = 16;
 
 /// The callers' end.
 #[derive(Clone)]
@@ -120,8 +120,10 @@ struct Writer {
     acknowledged: Acknowledged,
     reserve: Reserve,
     in_place: InPlace,
-    is_short: bool,
+    short: Option<PutRoom>,
     trouble: Arc<Mutex<Option<StoreError>>>,
+    /// Whether what is forgotten is removed beside what is written.
+    sweeps: bool,
     /// False after a failure, until the file has told where the store stands.
     sure: bool,
     /// To be done after what came before it.
@@ -170,8 +172,9 @@ pub(super) fn start(
         acknowledged,
         reserve: Reserve::open(&options.path, options.reserve_bytes),
         in_place,
-        is_short: false,
+        short: None,
         trouble: trouble.clone(),
+        sweeps: true,
         sure: true,
         cleaning: None,
     };
@@ -256,7 +259,7 @@ impl Writer {
         match self.transact(&batch) {
             Ok((meta, events, answers)) => {
                 self.stand_at(meta, events);
-                *self.trouble.lock() = self.is_short.then_some(StoreError::Full);
+                *self.trouble.lock() = self.short.map(|_| StoreError::Full);
                 for (pending, answer) in batch.into_iter().zip(answers) {
                     // A caller that went away does not want its answer.
                     let _ = pending.answer.send(answer);
@@ -277,8 +280,8 @@ impl Writer {
     /// Commits, and notes beside the log what now counts as acknowledged.
     fn transact(&mut self, batch: &[Pending]) -> Result<(Meta, Vec<Event>, Vec<Answer>), StoreError> {
         self.make_sure()?;
-        let was_short = std::mem::replace(&mut self.is_short, self.reserve.is_short(&self.db));
-        if was_short && !self.is_short {
+        let before = std::mem::replace(&mut self.short, self.reserve.shortage(&self.db));
+        if before.is_some() && self.short.is_none() {
             tracing::info!("there is room on the disk again: all writes are taken");
         }
         let mut done = self.write(batch);
@@ -286,11 +289,17 @@ impl Writer {
             tracing::error!(
                 "the disk is full: until there is room, only deletions and changes that need no more of it are taken"
             );
-            self.is_short = true;
+            self.short = Some(self.reserve.put_room(0));
             done = self.write(batch);
         }
+        if self.short.is_some() && done.as_ref().is_err_and(|error| self.reserve.is_full(error)) {
+            // What is forgotten beside them may be what finds no room.
+            self.sweeps = false;
+            done = self.write(batch);
+            self.sweeps = true;
+        }
         let done = done.map_err(|error| {
-            if self.is_short && self.reserve.is_full(&error) { StoreError::Full } else { failed(&error) }
+            if self.short.is_some() && self.reserve.is_full(&error) { StoreError::Full } else { failed(&error) }
         })?;
         self.in_place.check().map_err(StoreError::Backend)?;
         self.acknowledge(&done.0)?;
@@ -303,29 +312,33 @@ impl Writer {
     }
 
     fn write(&mut self, batch: &[Pending]) -> rusqlite::Result<(Meta, Vec<Event>, Vec<Answer>)> {
-        let (db, before, is_short) = (&mut self.db, self.meta, self.is_short);
+        let (db, before, short, sweeps) = (&mut self.db, self.meta, self.short, self.sweeps);
+        let reserve = &mut self.reserve;
         let recent = self.recent.look();
         self.wal.write(|| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut work = Batch::new(&transaction, before, &recent.keys, is_short);
+            let mut work = Batch::new(&transaction, before, &recent.keys, short);
             let answers =
                 batch.iter().map(|pending| work.apply(&pending.operation)).collect::<Result<_, _>>()?;
             let indexed = work.index(self.index_after)?;
-            let Batch { mut meta, events, is_silent, .. } = work;
-            if compaction::is_due(&meta) {
-                meta.swept = compaction::sweep(&transaction, &meta)?;
+            let Batch { mut meta, events, is_silent, short: left, .. } = work;
+            if sweeps && compaction::is_due(&meta) {
+                meta.swept = compaction::sweep(&transaction, &meta, short.is_some())?;
             }
             if meta == before && !is_silent {
                 // Refusals only. Rolled back: there is nothing to wait for the disk for.
                 return Ok(((meta, events, answers), 0));
             }
             transaction.commit()?;
+            if let Some(left) = left {
+                reserve.took(left);
+            }
             let bytes: usize = batch.iter().map(|pending| pending.operation.weight()).sum();
             let swept = (meta.swept - before.swept) as usize;
             // Pages are three quarters full; of the log's, 2 KB each, seven rows share one.
             let pages = 1 + bytes / (PAGE_BYTES / 4 * 3) + indexed + swept / 7;
             // Without room the log has to start over soon, however little is in it.
-            let pages = if is_short { pages.max(CHECKPOINT_PAGES) } else { pages };
+            let pages = if short.is_some() { pages.max(CHECKPOINT_PAGES) } else { pages };
             Ok(((meta, events, answers), pages))
         })
     }
@@ -385,7 +398,9 @@ impl Writer {
         if keep == 0 || !self.sure {
             return;
         }
-        let too_many = (kept >= 2 * keep).then(|| self.meta.head - keep);
+        // On a full disk by fewer at a time, as each may be large.
+        let beyond = if self.reserve.is_whole() { keep } else { keep.min(KEPT_WHEN_FULL) };
+        let too_many = (kept >= keep + beyond).then(|| self.meta.head - keep);
         let Some(target) = too_many.max(self.kept.surplus()) else { return };
         let (answer, _) = oneshot::channel();
         self.commit(vec![Pending { operation: Operation::Compact(target), answer, _room: None }]);

@@ -20,8 +20,12 @@ fn play_role() -> bool {
     let (Ok(role), Ok(path)) = (std::env::var(ROLE), std::env::var(FILE)) else { return false };
     let mut options = SqliteOptions::new(path);
     options.synchronous_full = role != "unsynchronized";
-    options.keep_events = 0;
-    options.reserve_bytes = if role == "small-disk" { 8 << 20 } else { 0 };
+    options.keep_events = if role == "changed-disk" { 1000 } else { 0 };
+    options.reserve_bytes = match role.as_str() {
+        "small-disk" => 8 << 20,
+        "changed-disk" => 16 << 20,
+        _ => 0,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let store = SqliteStore::open(&options).unwrap();
@@ -29,6 +33,7 @@ fn play_role() -> bool {
             "forever" => write_forever(store).await,
             "full-disk" => write_until_full(&store).await,
             "small-disk" => delete_when_full(&store).await,
+            "changed-disk" => delete_after_changes_when_full(&store).await,
             _ => write_some(&store).await,
         }
     });
@@ -335,6 +340,47 @@ async fn delete_when_full(store: &SqliteStore) {
     }
     assert_eq!(store.list("", None, 0).await.unwrap().items.len(), 100);
     say("done");
+}
+
+/// Fills the disk with large values that are changed again and again, as an object of 400 KB may be, and then deletes them.
+async fn delete_after_changes_when_full(store: &SqliteStore) {
+    const KEYS: usize = 60;
+    let value = |n: usize| Bytes::from(vec![b'a' + (n % 26) as u8; 400_000]);
+    let mut revisions = vec![None; KEYS];
+    for n in 0..400 {
+        let at = n % KEYS;
+        let expect = revisions[at].map_or(Expect::Absent, Expect::Revision);
+        if let Ok(revision) = store.put(&format!("/{at:02}"), value(n), expect).await {
+            revisions[at] = Some(revision);
+        }
+    }
+    assert!(matches!(store.health(), Err(StoreError::Full)), "the disk is not full");
+    let written = revisions.iter().flatten().count();
+    assert!(written > 20, "{written}");
+    for (at, revision) in revisions.iter().enumerate() {
+        if let Some(revision) = revision {
+            store.delete(&format!("/{at:02}"), *revision).await.unwrap_or_else(|error| panic!("{at} of {written}: {error}"));
+        }
+    }
+    until_healthy(store).await;
+    for n in 0..20 {
+        store.put(&format!("/again/{n}"), value(n), Expect::Absent).await.unwrap();
+    }
+    say("done");
+}
+
+#[test]
+fn a_full_disk_takes_deletions_however_often_large_values_were_changed() {
+    if play_role() || !is_installed("unshare") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mount = format!("mount -t tmpfs -o size=60m none {} && exec \"$0\" \"$@\"", folder.path().display());
+    let own_disk = ["unshare", "-rm", "sh", "-c", &mount];
+    let test = "durability::a_full_disk_takes_deletions_however_often_large_values_were_changed";
+    let mut child = start(&own_disk, test, "changed-disk", &folder.path().join("hub.db"));
+    let done = lines_of(&mut child).filter(|line| line.ends_with("done")).count() > 0;
+    assert!(child.wait().unwrap().success() && done);
 }
 
 #[test]
