@@ -362,7 +362,9 @@ fn drop_for_type(service: &mut Value, old: &Value) {
         new.get(field).unwrap_or(&Value::Null) == old.get(field).unwrap_or(&Value::Null)
     };
     if needs_address(old) && !needs_address(new) {
-        if same(new, "clusterIP") && same(new, "clusterIPs") {
+        // Of one without an address of its own, the list says nothing more.
+        let says_none = text(new, "clusterIP") == "None" && list(new, "clusterIPs").is_empty();
+        if same(new, "clusterIP") && (says_none || same(new, "clusterIPs")) {
             put(new, "clusterIP", Value::Null);
             put(new, "clusterIPs", Value::Null);
         }

@@ -58,12 +58,7 @@ pub fn drop_nulls(schema: SchemaRef<'_>, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, item| {
-                let Some(child) = schema.property(name) else {
-                    if let Some(child) = schema.additional() {
-                        drop_nulls(child, item);
-                    }
-                    return true;
-                };
+                let Some(child) = schema.child(name) else { return true };
                 drop_nulls(child, item);
                 !(item.is_null() && !child.nullable() && child.default().is_none())
             });

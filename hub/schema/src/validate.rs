@@ -405,14 +405,14 @@ fn reach(schema: SchemaRef<'_>, value: &Value) -> usize {
     1 + below + beside
 }
 
-/// Duplicates in sets and keyed lists.
+/// Duplicates in sets and keyed lists, but for the object's own metadata: clients add a finalizer or an owner twice, and are let.
 fn unique_lists(schema: SchemaRef<'_>, value: &Value, path: &Path<'_>, errors: &mut Findings) {
     if !errors.step(1) {
         return;
     }
     match value {
         Value::Object(fields) => {
-            for (name, item) in fields {
+            for (name, item) in fields.iter().filter(|(name, _)| !(path.is_root() && *name == "metadata")) {
                 if let Some(child) = schema.child(name) {
                     unique_lists(child, item, &path.child(name), errors);
                 }

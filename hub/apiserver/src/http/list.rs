@@ -7,6 +7,7 @@
 //! revision that does not come within three seconds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -15,7 +16,7 @@ use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::field_selector::{FieldSelector, Selector};
 use karmada_registry::VirtualRequest;
-use karmada_registry::cache::Collection;
+use karmada_registry::cache::{Cache, Collection};
 use karmada_schema::object::{ObjectKey, Stored};
 use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
@@ -62,6 +63,9 @@ pub(super) fn selector(definition: &ResourceDefinition, query: &Query) -> Result
     })
 }
 
+/// For so long a revision is waited for that is not there yet.
+pub(super) const NEAR_FUTURE: Duration = Duration::from_secs(3);
+
 /// Waits, as kube-apiserver does, for a revision of the near future; one that does not come is from elsewhere.
 pub(super) async fn at_least(objects: &Collection, query: &Query) -> Result<Option<u64>, Status> {
     let text = query.get("resourceVersion");
@@ -71,12 +75,21 @@ pub(super) async fn at_least(objects: &Collection, query: &Query) -> Result<Opti
     let asked = options::read_version(text)
         .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
     if asked > objects.revision() {
-        let wait = tokio::time::timeout(std::time::Duration::from_secs(3), objects.wait_for(asked));
+        let wait = tokio::time::timeout(NEAR_FUTURE, objects.wait_for(asked));
         if wait.await.is_err() {
             return Err(too_large(asked, objects.revision()));
         }
     }
     Ok(Some(asked))
+}
+
+/// The same for one object, which is read from all that is known.
+pub(super) async fn until(cache: &Cache, asked: u64) -> Result<(), Status> {
+    if asked <= cache.revision() {
+        return Ok(());
+    }
+    let wait = tokio::time::timeout(NEAR_FUTURE, cache.wait_for(asked));
+    wait.await.map_err(|_| too_large(asked, cache.revision()))
 }
 
 fn too_large(asked: u64, current: u64) -> Status {

@@ -19,7 +19,7 @@ use super::objects::{names_its_type, namespace_of, object_in};
 use super::resource_call::ResourceCall;
 use super::table::Include;
 use super::target::Wanted;
-use super::{ApiServer, Call, discovery, options, request_checks};
+use super::{ApiServer, Call, discovery, list, options, request_checks};
 
 impl ApiServer {
     /// Any request on a resource.
@@ -85,7 +85,10 @@ impl ApiServer {
         if verb == "list" {
             return self.list(of).await;
         }
-        options::version(&call.query)?;
+        let version = options::version(&call.query)?;
+        if !definition.is_virtual {
+            list::until(self.registry.cache(), version.unwrap_or_default()).await?;
+        }
         let object = self.registry.read(&asked).await?;
         let object = self.registry.view(definition, vec![object]).await?.remove(0);
         Ok(self.object(call, definition, &object, format, StatusCode::OK))

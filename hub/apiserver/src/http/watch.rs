@@ -78,7 +78,7 @@ impl ApiServer {
         };
         match asked {
             _ if future.is_some() => future.iter().for_each(|status| watcher.end_with(status)),
-            Some(from) if from > 0 && !initial => watcher.go_on_from(from),
+            Some(from) if from > 0 && !initial => watcher.go_on_from(from).await,
             _ if declined => {
                 watcher.place = watcher.objects.resource_cache().snapshot(&watcher.namespace).revision;
             }
@@ -211,11 +211,16 @@ impl Watcher {
         self.show_some().await
     }
 
-    /// Begins behind what the client has seen. Whoever provides what is not stored counts anew in each process: a revision
-    /// that is not there yet is of another one.
-    fn go_on_from(&mut self, seen: u64) {
+    /// Begins behind what the client has seen. A revision that is not there yet, and does not come in a moment, is of another life of the hub: whoever
+    /// provides what is not stored counts anew in each process, and a data directory that was restored goes on from an earlier revision. Who
+    /// watched on from there would miss all that happens until it comes again, and is to list anew. (kube-apiserver lets him.)
+    async fn go_on_from(&mut self, seen: u64) {
         self.place = seen;
-        if self.definition.is_virtual && seen > self.objects.revision() {
+        if !self.definition.is_virtual {
+            let moment = (Instant::now() + list::NEAR_FUTURE).min(self.end);
+            let _ = tokio::time::timeout_at(moment, self.objects.wait_for(seen)).await;
+        }
+        if seen > self.objects.revision() && Instant::now() < self.end {
             self.lost();
         }
     }

@@ -142,6 +142,9 @@ async fn a_watch_tells_changes_as_they_happen_and_one_of_another_process_expires
             server.watch(&format!("{BEACONS}?watch=1&timeoutSeconds=5&resourceVersion={from}")).await;
         assert_eq!(events.next().await.unwrap(), ["ERROR 410"], "{what}");
     }
+    // Of what is stored such a revision is of a data directory that was restored since. One that comes in a moment is waited for.
+    let stored = "/api/v1/namespaces?watch=1&timeoutSeconds=20&resourceVersion=99999999";
+    assert_eq!(server.watch(stored).await.next().await.unwrap(), ["ERROR 410"]);
     let begin = format!(
         "{BEACONS}?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     );

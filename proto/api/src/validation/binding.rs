@@ -33,7 +33,7 @@ pub fn validate_binding(new: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with what a new binding names: it must be in the binding's own namespace, as whoever may write bindings there has no right
+/// What is wrong with what a binding names, where it is new or names something else now: it must be in the binding's own namespace, as whoever may write bindings there has no right
 /// to other namespaces' objects. (Karmada takes such a binding and sends the other namespace's object.)
 pub fn validate_reach(new: &Value) -> Option<FieldError> {
     let named = new.pointer("/spec/resource/namespace").and_then(Value::as_str).unwrap_or("");
@@ -60,5 +60,22 @@ mod tests {
             assert_eq!(validate_reach(&binding).is_none(), stands, "{own} {named}");
         }
         assert!(validate_reach(&json!({"metadata": {"name": "x"}, "spec": {"resource": {}}})).is_none());
+    }
+
+    /// One that names another namespace's from earlier stays as it is, and none is turned to there.
+    #[test]
+    fn a_binding_that_changes_what_it_names_stays_in_its_own_namespace() {
+        use crate::admission::{Operation, validate};
+        let naming = |namespace: &str, clusters: &[&str]| {
+            let clusters: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
+            json!({"metadata": {"name": "x", "namespace": "a"}, "spec": {"clusters": clusters,
+                "resource": {"apiVersion": "v1", "kind": "Secret", "name": "s", "namespace": namespace}}})
+        };
+        let judged = |old: &Value, new: &Value| {
+            validate("work.karmada.io", "ResourceBinding", Operation::Update, new, Some(old)).len()
+        };
+        assert_eq!(judged(&naming("a", &[]), &naming("b", &[])), 1);
+        assert_eq!(judged(&naming("b", &[]), &naming("b", &["m1"])), 0);
+        assert_eq!(judged(&naming("b", &[]), &naming("a", &[])), 0);
     }
 }
