@@ -21,7 +21,7 @@ pub(crate) mod interpreter_webhooks;
 pub(crate) mod job;
 pub(crate) mod multi_cluster_ingress;
 pub(crate) mod multi_cluster_service;
-pub(crate) mod networking;
+pub(crate) mod network;
 pub(crate) mod node;
 mod persistent_volume_update;
 pub(crate) mod persistent_volumes;

@@ -12,7 +12,7 @@ use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use serde_json::{Value, json};
 
-use super::dynamic::{Configured, DynamicAdmission};
+use super::configuration::{Configured, DynamicAdmission};
 use super::expressions::RequestVariables;
 use super::policies::{Binding, is_review, namespace_of, note, refusal};
 use super::webhooks::{AT_ONCE, Hook, WebhookKind};
