@@ -2,6 +2,9 @@
 //!
 //! In: a write on its way, and the webhooks and policies as they are now. Out: the object as the mutating webhooks leave it, with warnings
 //! and notes for the audit log; or the first refusal in their order. Webhooks are called over the network; policies compute on the thread.
+//!
+//! Mutating webhooks are called one after the other in the order of their configurations' names; those whose `reinvocationPolicy` is
+//! `IfNeeded` a second time where the object changed after them. Validating ones are called at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
