@@ -61,7 +61,7 @@ pub(crate) mod facts {
     include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 }
 
-pub(crate) use pod::annotations::armor;
+pub(crate) use pod::annotations::app_armor_from_annotations;
 pub(crate) use service::addresses as service_addresses;
 pub use warnings::owners as owners_twice;
 
