@@ -18,7 +18,7 @@ pub mod counts;
 pub mod enrolment;
 pub mod join;
 pub mod link;
-pub use karmada_identity::{identity, rotation};
+pub use karmada_identity::{identity, renewal_schedule};
 pub use karmada_ledger as ledger;
 pub use karmada_member as member;
 pub use karmada_member::retry;

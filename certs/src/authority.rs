@@ -3,8 +3,9 @@
 //! In: a directory, or PEM; a subject or a request, a validity, the time. Out: certificates as PEM. Only [`Authority::load_or_create`]
 //! touches the disk; randomness is the system's.
 //!
-//! It signs three things: the hub's server certificate, the administrator's, and agents' certificates from their
-//! requests. A subject always comes from the caller, who has decided it; never from the request.
+//! Signs server and client certificates, CertificateSigningRequests as they stand ([`Authority::issue_requested`]: subject and names
+//! are the request's; whoever calls has approved them), the next CA's key, and epochs. Except for `issue_requested` the subject is
+//! the caller's, never the request's.
 
 use std::path::Path;
 use std::time::Duration;

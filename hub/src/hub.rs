@@ -39,10 +39,10 @@ use crate::control::ControlLoops;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{CachedWorks, ClusterProxy, Contacts, HubRegistrar, Overview, StoredSessions};
-use crate::lanes::{self, Lanes};
+use crate::heavy_request_threads::{self, Lanes};
+use crate::hub_certificates::{CertificateHolders, Renewal};
 use crate::listener::{self, AgentStreams, Connections, PortServices, Services, Strangers};
 use crate::randomness;
-use crate::renewal::{CertificateHolders, Renewal};
 use crate::server_certificate::PortTls;
 use crate::service_account_tokens::HubTokens;
 use crate::settings::{AuditSettings, Serves, Settings};
@@ -330,7 +330,7 @@ fn serve(
         started: control.fleet.sources().started(),
     };
     let connections = Connections::new(settings.access.connections_per_address, settings.access.patience);
-    let lanes = Lanes::new(lanes::STAY).context("starting threads for heavy requests")?;
+    let lanes = Lanes::new(heavy_request_threads::STAY).context("starting threads for heavy requests")?;
     let port_services = PortServices { services, lanes, connections };
     let (closing, stop) = (background.closing.clone(), background.stop.clone());
     background.tasks.spawn(listener::serve(listener, port_services, closing, stop).boxed());

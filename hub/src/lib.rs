@@ -17,8 +17,9 @@ pub mod demo;
 mod extension_servers;
 pub mod flags;
 pub mod fleet;
+mod heavy_request_threads;
 mod hub;
-mod lanes;
+mod hub_certificates;
 mod listener;
 pub mod logging;
 mod metrics;
@@ -27,7 +28,6 @@ mod randomness;
 mod registry_api;
 #[cfg(test)]
 mod registry_in_memory;
-mod renewal;
 mod server_certificate;
 mod service_account_tokens;
 mod settings;

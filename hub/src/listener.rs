@@ -8,8 +8,8 @@
 
 mod agents;
 mod bare;
+mod certificate_lapse;
 mod connections;
-mod lapse;
 mod last_read;
 mod peer;
 mod sending_body;
@@ -54,7 +54,7 @@ use self::sending_body::Retained;
 use self::unauthenticated::Calls;
 pub use self::unauthenticated::Strangers;
 use self::upgraded::{Hold, Takeable};
-use crate::lanes::Lanes;
+use crate::heavy_request_threads::Lanes;
 use crate::server_certificate::PortTls;
 
 /// How long requests under way may take to end once the hub stops.
@@ -255,7 +255,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     // A request of HTTP/2 is one of many on its connection, and takes none.
     let is_takeable = !is_agent && stream.get_ref().1.alpn_protocol() != Some(b"h2");
     let (stream, hold) = Takeable::new(stream, is_takeable);
-    let lapse = lapse::of(&services, &peer, &place);
+    let lapse = certificate_lapse::of(&services, &peer, &place);
     let held = hold.map(|hold| Box::new((hold, services.clone(), peer.clone())));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer, calls) = (services.clone(), peer.clone(), calls.clone());
@@ -319,7 +319,7 @@ async fn taken_over(
     stop: CancellationToken,
 ) {
     let _busy = place.begin();
-    let lapse = lapse::of(&services, &peer, &place);
+    let lapse = certificate_lapse::of(&services, &peer, &place);
     hold.until(async {
         tokio::select! {
             () = lapse => {}

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     // By default a busy worker looks at its sockets after 61 tasks: under a flood of long lists, that alone would be ten
     // milliseconds for everybody else.
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    // A long judgement hands its worker's other tasks to one of these threads: there are more than seats for requests.
+    // `block_in_place` hands the worker's other tasks to a blocking thread; there must be more of these than request seats.
     let runtime = match builder.enable_all().event_interval(7).max_blocking_threads(1024).build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&anyhow::anyhow!("starting threads: {error}")),

@@ -5,4 +5,4 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
 
 pub mod identity;
-pub mod rotation;
+pub mod renewal_schedule;

@@ -616,7 +616,4 @@ mod tests {
             assert_eq!(member.probe().await, wanted, "{readyz} {healthz}");
         }
     }
-
-    #[test]
-    fn names_are_escaped() {}
 }

@@ -36,7 +36,7 @@ use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
 use crate::member::Member;
 use crate::redial::{Advice, Schedule};
-use crate::rotation::Asking;
+use crate::renewal_schedule::Asking;
 use crate::session::{Ended, Unfinished};
 use crate::tunnel::Tunnels;
 

@@ -32,7 +32,7 @@ use crate::agent_state::AgentState;
 use crate::cause::Cause;
 use crate::clock_and_random::ClockAndRandom;
 use crate::ledger::LedgerError;
-use crate::rotation;
+use crate::renewal_schedule;
 use crate::session::{Opening, Session};
 
 /// How long the hub may take to answer the hello.
@@ -114,7 +114,7 @@ fn identity(link: &Link) -> Result<(ClientConfig, PeerIdentity), Refused> {
     let config = karmada_certs::client_config_h2(&identity.trust(), Some(&shown)).map_err(unusable)?;
     let peer = identity.peer(now).map_err(unusable)?;
     link.shared.counts.certificate_ends.store(peer.not_after.as_second(), Ordering::Relaxed);
-    if let Some(days) = rotation::late(&peer, now) {
+    if let Some(days) = renewal_schedule::late(&peer, now) {
         tracing::warn!(days, until = %peer.not_after, "the agent's certificate ends and was not renewed: it must reach the hub before");
     }
     // The hub's TLS would refuse it without a word of why.

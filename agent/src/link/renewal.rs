@@ -10,7 +10,7 @@ use karmada_proto::v1::RenewReply;
 use tokio::time::Instant;
 
 use super::{Carried, Link};
-use crate::rotation;
+use crate::renewal_schedule;
 use crate::session::Session;
 
 /// A timer this far away never fires in practice and does not overflow.
@@ -25,7 +25,7 @@ pub(super) fn renew_after(link: &Link) -> Duration {
     if link.identity.shows_earlier(now) {
         return NOT_BEGUN;
     }
-    link.identity.peer(now).map_or(FAR, |peer| rotation::due_in(&peer, now)).min(FAR)
+    link.identity.peer(now).map_or(FAR, |peer| renewal_schedule::due_in(&peer, now)).min(FAR)
 }
 
 /// When to ask, where it is to be in `due`: no earlier than the asks before allow.
@@ -44,7 +44,7 @@ pub(super) fn ask_for_renewal(link: &Link, carried: &mut Carried, session: &mut 
         (Ok(csr), Ok(peer)) => {
             session.renew(csr.into());
             carried.asking.asks(carried.started.elapsed());
-            next_renewal(link, carried, rotation::ask_again_in(&peer, now))
+            next_renewal(link, carried, renewal_schedule::ask_again_in(&peer, now))
         }
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "renewing the certificate");

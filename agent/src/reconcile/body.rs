@@ -277,7 +277,7 @@ pub fn for_update(
         Ok(()) | Err(InterpretError::NoHook { .. }) => {}
         Err(error) => return Err(error),
     }
-    karmada_interpreter::retention::retain_common(&mut next, observed);
+    karmada_interpreter::retain_metadata::retain_common(&mut next, observed);
     Ok(next)
 }
 

@@ -16,7 +16,7 @@ use karmada_registry::{Registry, User};
 use karmada_schema::object::{ObjectKey, Stored};
 
 use crate::token_claims::ISSUER;
-use crate::{ServiceAccountTokens, bootstrap};
+use crate::{ServiceAccountTokens, bootstrap_token};
 
 /// A token that was accepted.
 pub(super) struct Accepted {
@@ -63,7 +63,7 @@ impl Authenticator {
     pub(super) fn of_token(&self, token: &str, audiences: &[String]) -> Result<Accepted, Refused> {
         let own = [ISSUER.to_owned()];
         let asked = if audiences.is_empty() { &own[..] } else { audiences };
-        let accepted = match bootstrap::parts(token) {
+        let accepted = match bootstrap_token::parts(token) {
             // Only ServiceAccount tokens name audiences; a bootstrap token is for this API alone.
             Some((id, secret)) => {
                 let user = self.of_bootstrap_token(id, secret).ok_or_else(Refused::default)?;
@@ -80,16 +80,16 @@ impl Authenticator {
 
     /// The refusal of a token; whoever holds the right one is told that its time is over.
     fn unauthorized(&self, token: &str) -> Status {
-        let over = bootstrap::parts(token).and_then(|(id, secret)| {
+        let over = bootstrap_token::parts(token).and_then(|(id, secret)| {
             let object = self.object("secrets", "kube-system", &format!("bootstrap-token-{id}"))?;
-            bootstrap::over(&object.value(), secret, self.registry.now())
+            bootstrap_token::over(&object.value(), secret, self.registry.now())
         });
         over.map_or_else(Status::unauthorized, Status::unauthorized_because)
     }
 
     fn of_bootstrap_token(&self, id: &str, secret: &str) -> Option<User> {
         let object = self.object("secrets", "kube-system", &format!("bootstrap-token-{id}"))?;
-        bootstrap::user(&object.value(), id, secret, self.registry.now())
+        bootstrap_token::user(&object.value(), id, secret, self.registry.now())
     }
 
     fn object(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<Stored>> {

@@ -11,14 +11,14 @@
 
 mod access;
 mod authenticate;
-mod bootstrap;
+mod bootstrap_token;
 mod default_roles;
 mod escalation;
 mod front_proxy;
 mod impersonate;
 mod oidc;
 mod rbac;
-mod reconcile;
+mod rbac_bootstrap;
 mod review_rules;
 mod reviews;
 mod rules;
@@ -34,7 +34,7 @@ pub use front_proxy::{FrontProxy, ProxyPeer};
 pub use impersonate::impersonate;
 pub use oidc::{Anonymous, IssuerOptions, Issuers};
 pub use rbac::Authorizer;
-pub use reconcile::{Reconciled, reconcile};
+pub use rbac_bootstrap::{Reconciled, reconcile};
 pub use reviews::Reviews;
 pub use rules::Rule;
 pub use token_claims::{BoundClaims, Claims, ObjectClaim, ServiceAccountTokens};

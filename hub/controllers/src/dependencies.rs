@@ -19,7 +19,7 @@ use karmada_core::dependencies::attached::{self, Attach, Left};
 use karmada_core::dependencies::recorded::{self, Candidate};
 use karmada_core::dependencies::{self, Problem, Sight, Wanted};
 use karmada_core::feature_gates::Gate;
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use karmada_interpreter::{DependentObject, Operation};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

@@ -14,7 +14,7 @@ use karmada_api::strings::{annotations, events};
 use karmada_api::{names, object};
 use karmada_core::detector::{self, BindingChange, BindingError, Decision, Takeover, activation};
 use karmada_core::service_import;
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use karmada_interpreter::{InterpretError, Operation};
 use serde_json::Value;
 use tokio::time::Instant;

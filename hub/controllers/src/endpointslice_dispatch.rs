@@ -15,7 +15,7 @@ use karmada_api::work::Work;
 use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, Plan};
 use karmada_core::multi_cluster_service::{API, is_exposed, kept_out, told};
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};

@@ -1,5 +1,5 @@
-//! Thin reconcile shells, one file each, named as in Karmada. In: a key that something changed at, and objects by [`port::Api`]. Out: the
-//! difference to what `karmada-core` says should be, written; events; when to look again.
+//! Thin reconcile shells, one file each, named as in Karmada except for those that the README lists. In: a key that something changed at,
+//! and objects by [`port::Api`]. Out: the difference to what `karmada-core` says should be, written; events; when to look again.
 
 pub mod agent_ports;
 pub mod application_failover;

@@ -18,7 +18,7 @@ use karmada_core::belonging;
 use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::Dispatched;
 use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use serde_json::Value;
 
 use crate::controller_context::ControllerContext;

@@ -11,7 +11,7 @@ use karmada_api::names;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::work::Work;
 use karmada_core::residency::may_mean;
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use karmada_core::{namespace as decide, overrides};
 use serde_json::Value;
 

@@ -15,7 +15,7 @@ use karmada_core::detector::{Reading, Takeover};
 use karmada_core::feature_gates::Gate;
 use karmada_core::placement_review::{self, Review, WhatIf};
 use karmada_core::scheduler::assumptions::Taken;
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use karmada_interpreter::Interpreter;
 use karmada_resource_interpreter::Noting;
 use serde_json::Value;

@@ -11,7 +11,7 @@ use karmada_core::cluster::Grace;
 use karmada_core::controllers_list::{Controller as Name, ControllersList};
 use karmada_core::detector::Takeover;
 use karmada_core::feature_gates::Gate;
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_ports::estimator::Estimator;

@@ -7,7 +7,7 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use serde_json::Value;
 
-use crate::skip::{self, SkipRules};
+use crate::skipped_resources::{self, SkipRules};
 
 /// Why a binding places nothing of what it names, and tells nothing of it: whoever may write bindings in one namespace has no right to
 /// another's objects, nor to those of the whole cluster; and what the hub made for itself, or keeps as its own state, goes nowhere.
@@ -27,7 +27,7 @@ pub fn out_of_reach(binding: &ResourceBinding) -> Option<String> {
 
 /// Whether the hub made `template` for itself, so that no binding places it.
 pub fn is_the_hubs_own(template: &Value) -> bool {
-    skip::is_the_hubs_own(template)
+    skipped_resources::is_the_hubs_own(template)
 }
 
 /// Whether a binding was made for another object than the one that has the template's name now. It places nothing of the newer one: what

@@ -24,7 +24,7 @@ use karmada_api::selector::SelectorError;
 use karmada_api::strings::labels;
 use karmada_interpreter::DependentObject;
 
-use crate::skip::SkipRules;
+use crate::skipped_resources::SkipRules;
 use recorded::Candidate;
 
 /// The key of the label by which an attached binding names one of its referrers; its value is the referrer's permanent id.

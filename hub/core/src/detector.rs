@@ -27,7 +27,7 @@ pub use self::preemption::Takeover;
 pub use self::reading::{Parts, Reading};
 use crate::belonging;
 use crate::cluster_expressions;
-use crate::skip::SkipRules;
+use crate::skipped_resources::SkipRules;
 
 /// How closely a selector means an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,9 @@
 //! replicas the template is to have, the conditions, the values that were measured; and once that was carried out or not, the status.
 //!
 //! ```text
-//! a cluster's answer ─ fleet ──▶ Pods and readings of all clusters
-//! Pods, metrics      ─ usage, proposal ▶ replicas that the metrics ask for
-//! those, the history ─ pace ───▶ replicas now: windows, policies, bounds
+//! a cluster's answer ─ fleet ─────────────────────────▶ Pods and readings of all clusters
+//! Pods, metrics      ─ pod_usage, replica_calculator ─▶ replicas that the metrics ask for
+//! those, the history ─ behavior ──────────────────────▶ replicas now: windows, policies, bounds
 //! ```
 //!
 //! It is as Kubernetes documents it of a HorizontalPodAutoscaler, with one step more: Pods are counted in the clusters, and replicas are the
@@ -15,14 +15,14 @@
 //! What is not known scales nothing down: a cluster that does not answer may be the one that is busy. Replicas that found no room are not
 //! followed by more of them.
 
+pub mod behavior;
 mod conditions;
 pub mod facts;
 mod fleet;
 mod history;
-pub mod pace;
-mod proposal;
+mod pod_usage;
+mod replica_calculator;
 mod selector;
-mod usage;
 
 use std::cmp::Ordering;
 
@@ -31,11 +31,11 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerStatus, MetricSta
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::federated_hpa::{FederatedHPA, FederatedHPASpec};
 
+use self::behavior::{LimitedBy, Pace, Paced};
 pub use self::conditions::Said;
 pub use self::fleet::{Answers, ClusterMetrics, Gathered, Placed, gather};
 pub use self::history::History;
-use self::pace::{LimitedBy, Pace, Paced};
-pub use self::proposal::{Proposal, propose};
+pub use self::replica_calculator::{Proposal, propose};
 pub use self::selector::selector;
 use crate::seconds;
 
@@ -128,7 +128,7 @@ pub fn decide(look: ScaleInputs<'_>, gathered: &Gathered) -> Decision {
         return Decision { failure: proposal.failure, ..Decision::stays(current, said) };
     };
     let (least, most) = bounds(spec);
-    let paced = pace::follow(Pace { least, most, behavior }, history, current, recommended, now);
+    let paced = behavior::follow(Pace { least, most, behavior }, history, current, recommended, now);
     let (replicas, able) = held_back(gathered, current, paced);
     said.extend([able, paced.held.said()]);
     let why = match replicas > current {
@@ -184,14 +184,14 @@ fn measured(gathered: &Gathered) -> Said {
 /// What is remembered of a look.
 pub fn remember(history: &mut History, look: ScaleInputs<'_>, decision: &Decision) {
     if let Some(recommended) = decision.recommended {
-        let window = pace::memory(look.hpa.spec.behavior.as_ref());
+        let window = behavior::memory(look.hpa.spec.behavior.as_ref());
         history.recommended(recommended, window, look.now);
     }
 }
 
 /// What is remembered where the target was scaled.
 pub fn remember_scaled(history: &mut History, look: ScaleInputs<'_>, to: i32) {
-    let period = pace::longest_period(look.hpa.spec.behavior.as_ref());
+    let period = behavior::longest_period(look.hpa.spec.behavior.as_ref());
     history.scaled(look.current, to, period, look.now);
 }
 

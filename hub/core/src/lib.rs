@@ -56,7 +56,7 @@ pub mod residency;
 pub mod scheduler;
 pub mod service_export;
 pub mod service_import;
-pub mod skip;
+pub mod skipped_resources;
 pub mod status;
 pub mod taint_policy;
 pub mod targets;

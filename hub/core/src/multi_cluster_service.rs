@@ -22,7 +22,7 @@ use karmada_api::{names, object};
 use serde_json::{Value, json};
 
 use crate::detector::unclaim;
-use crate::skip::SkipRules;
+use crate::skipped_resources::SkipRules;
 use crate::{condition, set_condition};
 
 /// `apiVersion` of MultiClusterServices.

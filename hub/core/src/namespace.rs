@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::binding::said_resolution;
 use crate::overrides::{self, OverrideError};
-use crate::skip::SkipRules;
+use crate::skipped_resources::SkipRules;
 
 /// Whether a hub namespace is carried along.
 pub fn is_carried_along(namespace: &Value, skip: &SkipRules) -> bool {

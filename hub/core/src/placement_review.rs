@@ -26,7 +26,7 @@ use crate::residency::Residency;
 use crate::scheduler::assumptions::Taken;
 use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{self, Decision, Outcome};
-use crate::skip::SkipRules;
+use crate::skipped_resources::SkipRules;
 use crate::targets::target_clusters;
 
 /// What is looked at.

@@ -4,10 +4,10 @@
 //! to the asker, the next step of a join, the Cluster that a join makes, and the keys that a renewal leaves.
 //!
 //! A name is never handed on by who asks for it: a second key waits for a person ([`keys`]), and what a join token allows is judged
-//! apart from it ([`join_token`]).
+//! apart from it ([`token_allowance`]).
 
-pub mod join_token;
 pub mod keys;
+pub mod token_allowance;
 
 use std::time::Duration;
 

@@ -138,7 +138,8 @@ pub struct KindRow {
     pub standard_finalizers: bool,
     /// How the kind's rules look at the metadata of a changed object, and how often, after those of all kinds did.
     pub metadata_checks: &'static [MetadataCheck],
-    /// Whether an update is judged by the rules of a create too, besides its own, which hold those again.
+    /// An update runs the create validation first, then the update validation, which runs it again; so kube-apiserver reports such errors
+    /// twice.
     pub judged_twice: bool,
     /// The kind's own rules.
     pub rules: Rules,

@@ -5,20 +5,20 @@
 //! replicas that find no node ── unschedulable ▶ fewer there; the scheduler places them anew   (descheduler acts)
 //! all are ready               ── standing ────▶ whether it may be moved now
 //! what would be decided now   ── better_plan ─▶ whether that is better, and a step towards it  (rebalancing acts)
-//! not ready where it went    ── take_back ───▶ a step back
+//! not ready where it went    ── rollback ────▶ a step back
 //! ```
 
 pub mod better_plan;
 pub mod budget;
 pub mod descheduler;
 mod exact_room;
-mod ledger;
 pub mod move_note;
+mod moves_in_flight;
 mod quality;
 pub mod rebalancing;
+pub mod rollback;
 mod spread;
 pub mod standing;
-pub mod take_back;
 mod turns;
 pub mod unschedulable;
 mod way;

@@ -44,10 +44,10 @@ use tokio::time::Instant;
 use crate::better_plan::{self, Facts, Step};
 use crate::budget::Budget;
 use crate::exact_room;
-use crate::ledger::{Entered, Ledger};
 use crate::move_note::{LONGEST_REST, MoveNote, REST};
+use crate::moves_in_flight::{Entered, Ledger};
+use crate::rollback::{self, Course};
 use crate::standing::{self, Stays};
-use crate::take_back::{self, Course};
 use crate::turns::Turns;
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
@@ -282,7 +282,7 @@ fn taken_back(step: &Step) -> String {
         step.moved(),
         words(&step.gives),
         words(&step.gets),
-        take_back::PATIENCE.as_mins(),
+        rollback::PATIENCE.as_mins(),
         LONGEST_REST.as_hours() / 24
     )
 }
@@ -322,7 +322,7 @@ impl Controller for Rebalancing {
             return Ok(again(rests));
         }
         let clusters = self.shared.clusters.all("");
-        let course = take_back::course(&binding, &clusters, now);
+        let course = rollback::course(&binding, &clusters, now);
         self.hear(key, &binding, &course, now);
         let (step, is_over) = match course {
             Course::Fails(step) => (self.back(key, &binding, step), false),

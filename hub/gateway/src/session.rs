@@ -9,11 +9,11 @@
 mod agent_questions;
 mod bounds;
 mod chunk_size;
-mod comparison;
 mod digests;
 mod dispatch;
 mod documents;
 mod frames;
+mod listing_diff;
 mod liveness;
 mod opening;
 mod orders;
@@ -32,11 +32,11 @@ use karmada_proto::{ASK, cadence, frame};
 
 use self::agent_questions::AgentQuestions;
 pub use self::agent_questions::refusal;
-pub use self::comparison::root as wanted_root;
 use self::digests::Digests;
 use self::dispatch::Dispatch;
 pub use self::documents::Document;
 use self::documents::Documents;
+pub use self::listing_diff::root as wanted_root;
 use self::liveness::{Liveness, Silence};
 pub use self::opening::Opening;
 pub use self::orders::SessionOrder;

@@ -1,6 +1,6 @@
 //! The status of a Pod that was created just now, and what its class is when its status is written.
 //!
-//! In: the Pod, defaulted and stamped. Out: its first status.
+//! In: the Pod, defaulted and stamped. Out: its first status, with the Pod's fields that annotations name; of a changed status, its class.
 
 use karmada_quantity::Quantity;
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ pub(crate) fn first(pod: &Value) -> Value {
     status
 }
 
-/// Fills in what the Pod's annotations say of its fields, and its status: what it asks for may have been filled in since it was decoded.
+/// Finishes a new Pod: a negative grace period becomes one second, the status is the first one (made anew, as what the Pod asks for may
+/// have been filled in since it was decoded), and AppArmor profiles that annotations name become fields. Answers what to warn of.
 pub(crate) fn finish_create(pod: &mut Value) -> Vec<String> {
     if let Some(grace) = pod.pointer_mut("/spec/terminationGracePeriodSeconds")
         && grace.as_i64().is_some_and(|seconds| seconds < 0)
@@ -27,7 +28,7 @@ pub(crate) fn finish_create(pod: &mut Value) -> Vec<String> {
         *grace = Value::from(1);
     }
     pod["status"] = first(pod);
-    crate::validation::armor(pod)
+    crate::validation::app_armor_from_annotations(pod)
 }
 
 /// A status that says no class keeps the one there is.

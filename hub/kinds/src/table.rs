@@ -8,6 +8,8 @@ pub(crate) mod cells;
 pub(crate) mod cluster;
 pub(crate) mod cluster_scoped;
 pub(crate) mod core;
+pub(crate) mod network;
+pub(crate) mod pod;
 pub(crate) mod storage;
 pub(crate) mod work;
 pub(crate) mod workloads;

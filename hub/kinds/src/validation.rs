@@ -21,7 +21,7 @@ pub(crate) mod interpreter_webhooks;
 pub(crate) mod job;
 pub(crate) mod multi_cluster_ingress;
 pub(crate) mod multi_cluster_service;
-pub(crate) mod networking;
+pub(crate) mod network;
 pub(crate) mod node;
 mod persistent_volume_update;
 pub(crate) mod persistent_volumes;
@@ -61,7 +61,7 @@ pub(crate) mod facts {
     include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 }
 
-pub(crate) use pod::annotations::armor;
+pub(crate) use pod::annotations::app_armor_from_annotations;
 pub(crate) use service::addresses as service_addresses;
 pub use warnings::owners as owners_twice;
 

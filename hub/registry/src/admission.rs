@@ -3,11 +3,12 @@
 //! In: an [`AdmissionRequest`]. Out: nothing, a changed object, or a `Status`.
 
 mod certificates;
-mod dynamic;
+mod configuration;
+mod dispatcher;
 mod expressions;
 mod limits;
 mod namespace;
-mod parameters;
+mod param_authorization;
 mod pod_security;
 mod pods;
 mod policies;
@@ -16,13 +17,12 @@ mod resizing;
 mod review;
 mod rules;
 mod service_accounts;
-mod stages;
 pub mod type_check;
 mod variables;
 mod webhooks;
 
 pub use certificates::{AskedName, CertificateRequests, ReadName};
-pub use dynamic::DynamicAdmission;
+pub use configuration::DynamicAdmission;
 pub use limits::LimitRanger;
 pub use namespace::NamespaceLifecycle;
 pub(crate) use pod_security::admit as pod_security;

@@ -1,4 +1,4 @@
-//! Deleting objects: preconditions, finalizers, what becomes of dependants.
+//! Deleting objects: finalizers, what becomes of dependants. The preconditions are in `preconditions`.
 //!
 //! In: a definition, a key, what was asked of the delete, and who asks. Out: [`Deleted`], or a `Status`. Marks and removes in the store,
 //! with the revision that was read, and tries again where another writer was faster; dependants are the garbage collector's business.
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use crate::cache::storage_key;
 use crate::registry::{Registry, store_failed};
 use crate::registry_context::RegistryContext;
-use crate::request::{AdmissionRequest, DeleteOptions, DeletionPropagation, Preconditions};
-use crate::storage;
+use crate::request::{AdmissionRequest, DeleteOptions, DeletionPropagation};
 use crate::user::User;
+use crate::{preconditions, storage};
 
 const TRIES: usize = 16;
 
@@ -59,7 +59,7 @@ impl Registry {
             } else {
                 self.admit(&mut request).await?;
             }
-            check_preconditions(definition, &live, options.preconditions.as_ref())?;
+            preconditions::of_delete(definition, &live, options.preconditions.as_ref())?;
             if !options.admitted {
                 self.admit_final(&mut request).await?;
             }
@@ -300,43 +300,4 @@ fn grace_period(object: &Value, asked: Option<i64>) -> i64 {
     }
     let spec = object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30);
     asked.unwrap_or(spec).max(0)
-}
-
-fn check_preconditions(
-    definition: &ResourceDefinition,
-    live: &Stored,
-    preconditions: Option<&Preconditions>,
-) -> Result<(), Status> {
-    let Some(wanted) = preconditions else { return Ok(()) };
-    let is_namespace = definition.row.known == BuiltinKind::Namespace;
-    if let Some(uid) = wanted.uid.as_deref().filter(|uid| is_namespace && *uid != live.uid()) {
-        // Namespaces have a delete of their own, and words of their own.
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid());
-        return Err(Status::conflict_because(definition, &live.key.name, &why));
-    }
-    let version = live.revision.to_string();
-    if let Some(asked) = wanted.resource_version.as_deref().filter(|asked| is_namespace && *asked != version)
-    {
-        let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {asked}, ResourceVersion in object meta: {version}"
-        );
-        return Err(Status::conflict_because(definition, &live.key.name, &why));
-    }
-    if let Some(uid) = wanted.uid.as_deref().filter(|uid| *uid != live.uid()) {
-        let why = format!(
-            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted \
-             and then recreated",
-            live.uid()
-        );
-        return Err(Status::conflict_with_kind(definition, &live.key.name, &why));
-    }
-    if let Some(asked) = wanted.resource_version.as_deref().filter(|v| **v != version) {
-        let why = format!(
-            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({version}). \
-             The object might have been modified"
-        );
-        return Err(Status::conflict_with_kind(definition, &live.key.name, &why));
-    }
-    Ok(())
 }

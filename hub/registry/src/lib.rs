@@ -12,7 +12,8 @@ pub mod crd;
 mod create;
 mod delete;
 pub mod field_validation;
-pub mod object_identity;
+mod object_identity;
+pub mod preconditions;
 pub mod prepare;
 pub mod reconciler;
 mod registry;
@@ -29,7 +30,7 @@ mod write_steps;
 
 pub use authorize::{Attributes, Authorize, Decision};
 pub use delete::Deleted;
-pub use object_identity::resource_version;
+pub use preconditions::resource_version;
 pub use registry::{Parts, Registry, Written};
 pub use registry_context::{Clock, Ids, RegistryContext};
 pub use request::{

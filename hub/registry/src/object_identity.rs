@@ -8,26 +8,15 @@ use std::collections::HashSet;
 use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{Cause, Status};
-use karmada_kinds::strategy;
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use serde_json::{Value, json};
 
+use crate::preconditions;
 use crate::registry_context::RegistryContext;
 use crate::request::{PatchShown, WriteOptions};
 
 /// Letters of generated names: no vowels, so that no words come out.
 const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-
-/// A version as Go reads one: digits, and no sign before them.
-///
-/// # Errors
-/// It is none; in Go's words.
-pub fn resource_version(text: &str) -> Result<u64, String> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let why = if is_number { "value out of range" } else { "invalid syntax" };
-    let read = if is_number { text.parse().ok() } else { None };
-    read.ok_or_else(|| format!("strconv.ParseUint: parsing {text:?}: {why}"))
-}
 
 /// Gives a new object its identity: type, namespace, name, uid, creation time. `dry`: nothing will be stored.
 pub(crate) fn of_new(
@@ -39,7 +28,8 @@ pub(crate) fn of_new(
 ) -> Result<(), Status> {
     set_type(definition, object);
     check_namespace(definition, namespace, object)?;
-    if !dry && resource_version(meta::text(object, "resourceVersion")).is_ok_and(|version| version > 0) {
+    let version = preconditions::resource_version(meta::text(object, "resourceVersion"));
+    if !dry && version.is_ok_and(|version| version > 0) {
         // As kube-apiserver's: its storage's error, which nothing gives a reason to.
         let message = "resourceVersion should not be set on objects to be created".to_owned();
         return Err(Status { code: 500, reason: "".into(), message, details: None });
@@ -128,23 +118,6 @@ fn check_namespace(
     Ok(())
 }
 
-/// The refusal of a write that means another life of the object.
-pub fn another_uid(
-    definition: &ResourceDefinition,
-    key: &ObjectKey,
-    asked: &str,
-    uid: &str,
-    dry_run: bool,
-) -> Status {
-    // A dry run stops above the layer that knows where all keys begin.
-    let path = strategy::storage_path(definition, key);
-    let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {uid}"
-    );
-    Status::conflict_because(definition, &key.name, &why)
-}
-
 /// The object is the one that the path names.
 fn named_as_asked(key: &ObjectKey, object: &Value) -> Result<(), Status> {
     match meta::name(object) {
@@ -165,11 +138,11 @@ pub(crate) fn of_missing(
     match meta::text(object, "uid") {
         "" => Ok(()),
         _ if options.applied => Ok(()),
-        uid => Err(another_uid(definition, key, uid, "", options.dry_run)),
+        uid => Err(preconditions::another_uid(definition, key, uid, "", options.dry_run)),
     }
 }
 
-/// Makes a changed object keep the identity of the live one. Refuses one that names another version than the live one's.
+/// Makes a changed object keep the identity of the live one, once the preconditions that it names hold.
 pub(crate) fn of_changed(
     definition: &ResourceDefinition,
     key: &ObjectKey,
@@ -183,16 +156,8 @@ pub(crate) fn of_changed(
     check_namespace(definition, &key.namespace, new)?;
     named_as_asked(key, new)?;
     let uid = meta::text(new, "uid").to_owned();
-    // Of a whole object it is a precondition; in a patch, a change that validation refuses.
-    if !uid.is_empty() && uid != live.uid() && !is_patch {
-        return Err(another_uid(definition, key, &uid, live.uid(), options.dry_run));
-    }
-    let version = meta::text(new, "resourceVersion").to_owned();
-    let pinned = !matches!(version.as_str(), "" | "0");
-    if pinned && resource_version(&version).map_err(Status::unforeseen)? != live.revision {
-        return Err(Status::conflict(definition, &key.name));
-    }
-    if !pinned && !definition.row.updates_without_version {
+    preconditions::of_update(definition, key, live, new, options)?;
+    if !preconditions::names_version(new) && !definition.row.updates_without_version {
         let cause = Cause {
             reason: "FieldValueInvalid".into(),
             message: "Invalid value: 0: must be specified for an update".into(),
@@ -228,22 +193,5 @@ mod tests {
         assert!(name.starts_with("web-") && name.len() == 9, "{name}");
         assert!(name[4..].bytes().all(|b| NAME_LETTERS.contains(&b)));
         assert_eq!(generated_name(&"x".repeat(80), "00000000000000000000").len(), 63);
-    }
-
-    #[test]
-    fn versions_are_digits_alone() {
-        assert_eq!(resource_version("18446744073709551615"), Ok(u64::MAX));
-        assert_eq!(resource_version("007"), Ok(7));
-        for (text, why) in [
-            ("", "invalid syntax"),
-            ("-5", "invalid syntax"),
-            ("+5", "invalid syntax"),
-            ("1.5", "invalid syntax"),
-            ("1_0", "invalid syntax"),
-            ("18446744073709551616", "value out of range"),
-        ] {
-            let told = format!("strconv.ParseUint: parsing {text:?}: {why}");
-            assert_eq!(resource_version(text), Err(told));
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Changing an object, whole or in part: update, patch, apply, status, scale.
 //!
 //! The change is a function of the live object and is run again when another writer was faster. A caller that named the version
-//! it had read is refused in that second round, as the live object then has another.
+//! it had read is refused (409) as soon as the live object has another, in the first round or a later one.
 //!
 //! In: a key, a function of the live object, and how it is to be written. Out: the object as stored, once the cache shows it; or a
 //! `Status`, a conflict after sixteen tries among them. A change that changes nothing writes nothing.

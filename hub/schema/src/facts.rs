@@ -1,4 +1,4 @@
-//! Plain facts of a type, as data: what must be there, which values are known, how long, how many, what never changes.
+//! Declarative validation (required, enum, length, immutable…) of a type, as data.
 //!
 //! In: the facts of a type in the order in which they are told, a value of it, and on a change the value as it was. Out: field errors.
 //! A fact is one line that a person can read; what depends on another field is code, which a fact may name so that it is told in its

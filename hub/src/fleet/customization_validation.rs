@@ -1,4 +1,5 @@
-//! The gate of ResourceInterpreterCustomizations: no two answer one operation of one kind, and scripts are Lua.
+//! The gate of ResourceInterpreterCustomizations: no two answer one operation of one kind, except InterpretDependency, whose answers
+//! are united; and scripts are Lua.
 //!
 //! In: a write of one. Out: nothing, or a 403 in Karmada's words. Scripts are read, not run.
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use karmada_certs::JoinToken;
-use karmada_core::registration::join_token::{
+use karmada_core::registration::token_allowance::{
     Allowance, SecretData, TokenRefusal, USES, allowance, field, uses_left,
 };
 use karmada_definitions::status::Status;

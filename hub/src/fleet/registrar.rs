@@ -20,7 +20,7 @@ use karmada_apiserver::audit::Audit;
 use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
 use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::events::{EventType, Recorder, Reference};
-use karmada_core::registration::join_token::Allowance;
+use karmada_core::registration::token_allowance::Allowance;
 use karmada_core::registration::{
     ASK_PERSON_AGAIN, Candidate, JoinStep, NameState, join_step, key_request, keys, name_state, new_cluster,
     renewed,

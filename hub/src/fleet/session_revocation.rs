@@ -14,7 +14,7 @@ use karmada_registry::Registry;
 use karmada_schema::object::ObjectKey;
 use serde_json::Value;
 
-use super::sessions::StoredSessions;
+use super::hub_history::StoredSessions;
 use super::write_options::write_options;
 use karmada_core::registration::keys;
 

@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::at_rest::Encryption;
 use crate::fleet::{ClusterProxy, Overview};
+use crate::hub_certificates::Renewal;
 use crate::metrics;
-use crate::renewal::Renewal;
 
 /// What the API server shows of the hub, in `/metrics` and `/readyz`.
 pub(super) struct Shown {

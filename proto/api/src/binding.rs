@@ -12,10 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::omitempty::{is_false, is_zero};
 use crate::policy::{
     ConflictResolution, FailoverBehavior, Placement, PurgeMode, ReplicaSchedulingType, SuspendClusters,
 };
-use crate::skip::{is_false, is_zero};
 use karmada_quantity::Quantity;
 
 /// Amounts by resource name.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 use crate::binding::ResourceList;
-use crate::skip::{is_false, is_zero};
+use crate::omitempty::{is_false, is_zero};
 use karmada_quantity::Quantity;
 
 /// A member cluster.

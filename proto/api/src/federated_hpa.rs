@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use crate::cron_federated_hpa::ScaleTarget;
-use crate::skip::is_zero;
+use crate::omitempty::is_zero;
 
 /// One that scales by what is measured; in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

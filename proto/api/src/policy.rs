@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::skip::{is_false, is_zero};
+use crate::omitempty::{is_false, is_zero};
 
 /// A policy of either kind; `kind` and `metadata.namespace` tell which.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

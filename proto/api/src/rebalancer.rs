@@ -5,7 +5,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::skip::is_zero;
+use crate::omitempty::is_zero;
 
 /// A rebalancer; cluster-scoped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
+use crate::omitempty::is_zero;
 use crate::policy::{ClusterAffinity, ResourceSelector};
-use crate::skip::is_zero;
 
 /// A rule; cluster-scoped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

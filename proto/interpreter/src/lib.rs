@@ -4,7 +4,7 @@
 //! door: [`Native`] knows the built-in kinds and [`ThirdParty`] those of other projects, and a [`Chain`] asks several
 //! interpreters in order, so that customizations stand before both.
 //!
-//! Beside the interpreter: [`retention`] merges what the hub wants with what a member has, whatever the kind, [`conflict_resolution`] says whether it may, and
+//! Beside the interpreter: [`retain_metadata`] merges what the hub wants with what a member has, whatever the kind, [`conflict_resolution`] says whether it may, and
 //! [`summary`] counts a member's nodes and resources, and [`node_room`] says how much more they have room for.
 
 pub mod aggregate;
@@ -19,7 +19,7 @@ pub mod question;
 pub mod reflect;
 pub mod replicas;
 pub mod retain;
-pub mod retention;
+pub mod retain_metadata;
 mod row;
 pub mod summary;
 mod thirdparty;

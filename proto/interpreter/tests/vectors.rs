@@ -11,7 +11,7 @@ use karmada_api::cluster::ResourceModel;
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
 use karmada_interpreter::{
     Answer, Chain, DependentObject, InterpretError, Interpreter, Native, Operation, Replicas,
-    conflict_resolution, health_of, retain, retention, summary,
+    conflict_resolution, health_of, retain, retain_metadata, summary,
 };
 use proptest::prelude::*;
 use recorded::{Differences, Verdict, compare};
@@ -138,7 +138,7 @@ fn recorded_retention() {
     recorded::run("retention.json", &[], |case| match case["op"].as_str().unwrap() {
         "retainCommon" => {
             let mut desired = case["desired"].clone();
-            retention::retain_common(&mut desired, &case["observed"]);
+            retain_metadata::retain_common(&mut desired, &case["observed"]);
             compare(&case["out"], &desired)
         }
         "allowUpdate" => {

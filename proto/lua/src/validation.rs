@@ -1,7 +1,7 @@
 //! Whether a ResourceInterpreterCustomization may be written.
 //!
-//! In: it, and those that there are. Out: nothing, or why not: two would answer one operation of one kind, or a script is no Lua.
-//! Scripts are read, not run.
+//! In: it, and those that there are. Out: nothing, or why not: two would answer one operation of one kind (except InterpretDependency,
+//! whose answers are united), or a script is no Lua. Scripts are read, not run.
 
 use karmada_interpreter::Operation;
 
@@ -11,7 +11,8 @@ use crate::machine::compile;
 /// Checks one customization beside the others.
 ///
 /// # Errors
-/// In words for its author: another one has a script for the same kind and operation, or a script of it is no Lua.
+/// In words for its author: another one has a script for the same kind and operation, which is not InterpretDependency, or a script of
+/// it is no Lua.
 pub fn check(new: &Customization, others: &[Customization]) -> Result<(), String> {
     let same = |other: &&Customization| {
         other.name != new.name && other.api_version == new.api_version && other.kind == new.kind

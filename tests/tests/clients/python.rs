@@ -24,5 +24,5 @@ fn the_python_client() {
 
 #[test]
 fn an_operator_of_kopf() {
-    program("operator_of_boats.py");
+    program("kopf_operator.py");
 }

@@ -8,6 +8,7 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod backup_restore;
 mod bad_lines;
 mod causes;
 mod charts;
@@ -32,7 +33,6 @@ mod reach;
 mod rebalancing;
 mod register;
 mod removal_limit;
-mod restored;
 mod room;
 mod security;
 mod services;

@@ -1,7 +1,8 @@
-//! What the texts hold: beginnings, sizes, promises, citations, and the variables of units.
+//! What the texts hold: beginnings, sizes, promises, citations, tests with a body, and the variables of units.
 
 use std::collections::BTreeSet;
 
+use regex::Regex;
 use tests::folder::workspace_root;
 
 use crate::all_rust_files;
@@ -69,6 +70,28 @@ fn nothing_is_promised_in_comments() {
             assert!(!text.contains(promise.as_str()), "{} holds a {promise}", path.display());
         }
     }
+}
+
+/// The names of tests in `text` that have no body: they pass whatever the program does.
+fn empty_tests(text: &str) -> Vec<&str> {
+    let empty =
+        r"#\[(?:tokio::)?test(?:\([^)]*\))?\]\s*(?:#\[[^\]]*\]\s*)*(?:async\s+)?fn\s+(\w+)\(\)\s*\{\s*\}";
+    let empty = Regex::new(empty).expect("a pattern");
+    empty.captures_iter(text).filter_map(|found| found.get(1)).map(|name| name.as_str()).collect()
+}
+
+#[test]
+fn no_test_is_empty() {
+    for (path, text) in all_rust_files() {
+        let empty = empty_tests(&text);
+        assert!(empty.is_empty(), "{}: tests without a body: {empty:?}", path.display());
+    }
+}
+
+#[test]
+fn empty_tests_are_found_and_others_are_none() {
+    let text = "#[test]\nfn a() {}\n#[tokio::test]\n#[ignore]\nasync fn b() {\n}\n#[test]\nfn c() { d(); }\nfn d() {}\n";
+    assert_eq!(empty_tests(text), ["a", "b"]);
 }
 
 /// A reader has this repository alone: a comment says a rule, and not its number in a document elsewhere.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_registry::object_identity;
+use karmada_registry::preconditions;
 use karmada_schema::object::{ObjectKey, meta};
 use karmada_schema::path::Path;
 use karmada_schema::{FieldError, condition};
@@ -44,7 +44,7 @@ impl ApiServer {
             let asked = meta::text(binding, "uid");
             if !asked.is_empty() && asked != meta::text(&pod, "uid") {
                 let uid = meta::text(&pod, "uid");
-                return Err(object_identity::another_uid(definition, &key, asked, uid, dry_run));
+                return Err(preconditions::another_uid(definition, &key, asked, uid, dry_run));
             }
             if let Some(why) = not_bindable(name, &pod) {
                 return Err(Status::conflict_because(&bindings, name, &why));

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::yaml::{self, Document};
 
-/// A patch of one of the kinds that Kubernetes knows.
+/// A patch of one of Kubernetes' patch types.
 pub(super) enum Patch {
     Json(Bytes),
     Merge(Bytes),

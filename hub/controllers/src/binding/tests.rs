@@ -145,7 +145,8 @@ async fn a_namespace_and_a_binding_have_a_work_each() {
     work["spec"]["workload"]["manifests"][0]["metadata"]["annotations"][annotations::WORK_NAME] =
         json!(usual);
     stage.0.api.seed(work);
-    let sync = NamespaceSync::new(stage.0.shared.clone(), karmada_core::skip::SkipRules::default());
+    let sync =
+        NamespaceSync::new(stage.0.shared.clone(), karmada_core::skipped_resources::SkipRules::default());
     let key = Errand { namespace: "team".into(), cluster: None };
     for _ in 0..2 {
         sync.reconcile(&key).await.unwrap();
@@ -159,7 +160,8 @@ async fn a_namespace_and_a_binding_have_a_work_each() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_is_made_anew_waits_for_the_work_of_the_one_before() {
     let stage = Stage::new().await;
-    let sync = NamespaceSync::new(stage.0.shared.clone(), karmada_core::skip::SkipRules::default());
+    let sync =
+        NamespaceSync::new(stage.0.shared.clone(), karmada_core::skipped_resources::SkipRules::default());
     let key = Errand { namespace: "team".into(), cluster: None };
     let namespace = |uid: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "uid": uid}});
     stage.0.api.seed(namespace("u1"));

@@ -25,7 +25,7 @@ use crate::residency::Rules;
 use crate::scheduler::assumptions::Taken;
 use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{ClusterVerdict, Outcome};
-use crate::skip::SkipRules;
+use crate::skipped_resources::SkipRules;
 
 /// Objects of files. Policies and overrides of no namespace are the cluster-scoped kinds.
 #[derive(Debug, Default)]

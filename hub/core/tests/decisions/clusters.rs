@@ -5,7 +5,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_core::cluster::{Contact, Grace, deadline, silent, taints};
 use karmada_core::namespace;
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use serde_json::{Value, json};
 
 use super::{member, now};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::PropagationPolicy;
 use karmada_core::detector::{self, BindingChange, BindingError, Decision, Parts, Reading, Takeover};
-use karmada_core::skip::SkipRules;
+use karmada_core::skipped_resources::SkipRules;
 use karmada_interpreter::{Chain, Native};
 use serde_json::{Value, json};
 

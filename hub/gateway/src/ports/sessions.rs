@@ -39,7 +39,7 @@ impl Batch {
 /// That deletes are held from a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreHold {
-    /// Since when. A word for a listing at this revision or later lets all go.
+    /// The batch held back. `karmadactl confirm` of this revision or a later one releases all of it.
     pub batch: Batch,
     /// For which starts of the hub, none of its past, and up to which revision of each: what the site was told there.
     pub lives: Vec<Seen>,

@@ -3,9 +3,9 @@
 //! Comes in: events of the cluster's Works, the agent's acks and wants. Goes out, when asked for: frames, as far as the
 //! agent's credit goes. One slot per Work: what is newer replaces what waits.
 
-mod comparing;
 mod known;
 mod listing;
+mod listing_diff;
 mod outgoing;
 mod removals;
 mod sending;
@@ -27,7 +27,7 @@ use crate::ports::{Work, WorkEvent};
 use crate::queue::{Pending, Queue};
 use crate::release_empty::ReleaseEmpty;
 use crate::session::chunk_size::ChunkSize;
-use crate::session::comparison::Comparison;
+use crate::session::listing_diff::Comparison;
 use crate::session::packing::Packs;
 use crate::session::restore_hold::{SessionHold, WithheldDeletes};
 

@@ -13,7 +13,7 @@ use crate::ports::{Batch, Work};
 /// Deletes of listings that wait for a person's word, until the site has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionHold {
-    /// Since when. A word for a listing at this revision or later lets all go.
+    /// The batch held back. `karmadactl confirm` of this revision or a later one releases all of it.
     pub held: Batch,
     /// The hub's start that lists them now.
     pub start: u64,

@@ -1,8 +1,7 @@
-//! Roles, storage, admission, priorities, CRDs: what concerns the cluster as a whole.
+//! CustomResourceDefinitions, subjects of role bindings, device requests: the types with a rule that have no file of their own.
 //!
-//! In: the name of a type in the schema, and the fields of a value of it. Out: the fields with the defaults of bindings' subjects,
-//! CustomResourceDefinitions and device requests; of any other type, as they were. `defaults` asks here for each type that has no rule
-//! elsewhere.
+//! In: the name of a type in the schema, and the fields of a value of it. Out: the fields with the defaults of these three; of any
+//! other type, as they were. `defaults` asks here for each type that has no rule elsewhere.
 
 use serde_json::{Value, json};
 

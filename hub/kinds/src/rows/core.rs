@@ -10,7 +10,9 @@ use karmada_schema::path::Path;
 use serde_json::json;
 
 use super::Group;
-use crate::table::{cells::name_and_created, core as cells, storage as volume_cells, workloads};
+use crate::table::{
+    cells::name_and_created, core as cells, pod as pod_cells, storage as volume_cells, workloads,
+};
 use crate::validation::{
     core, endpoints, events, facts, node, persistent_volumes, pod, quota, service, statuses, warnings,
 };
@@ -121,9 +123,9 @@ const CORE: &[KindRow] = &[
         finish_status: pod_status::finish,
         returns_deleted: true,
         status_keeps: &["ownerReferences"],
-        row_conditions: workloads::pod_conditions,
+        row_conditions: pod_cells::pod_conditions,
         selectable: field_selector::POD,
-        ..KindRow::COUNTED.with(Rules::Change(pod::pod), workloads::pod)
+        ..KindRow::COUNTED.with(Rules::Change(pod::pod), pod_cells::pod)
     },
     KindRow {
         kind: "PodTemplate",

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::Group;
 use crate::dropped;
-use crate::table::core as cells;
-use crate::validation::{facts, networking, statuses, warnings};
+use crate::table::network as cells;
+use crate::validation::{facts, network, statuses, warnings};
 
 pub(super) const GROUPS: &[Group] = &[("networking.k8s.io", NETWORKING), ("discovery.k8s.io", DISCOVERY)];
 
@@ -27,25 +27,25 @@ const NETWORKING: &[KindRow] = &[
     KindRow {
         kind: "IngressClass",
         metadata_checks: &[Changed, New],
-        ..KindRow::COUNTED.with(Rules::Change(networking::ingress_class), cells::ingress_class)
+        ..KindRow::COUNTED.with(Rules::Change(network::ingress_class), cells::ingress_class)
     },
     KindRow {
         kind: "IPAddress",
         name: NameRule::Address,
         metadata_checks: &[New, Changed],
-        ..KindRow::GO.with(Rules::Change(networking::ip_address), cells::ip_address)
+        ..KindRow::GO.with(Rules::Change(network::ip_address), cells::ip_address)
     },
     KindRow {
         kind: "NetworkPolicy",
         warn: |new, _, out| warnings::policy(new, out),
         generation: Some(Generation { literal: true, ..Generation::USUAL }),
-        ..KindRow::GO.with(Rules::Change(networking::network_policy), cells::network_policy)
+        ..KindRow::GO.with(Rules::Change(network::network_policy), cells::network_policy)
     },
     KindRow {
         kind: "ServiceCIDR",
         parts: &[("status", |_, _, _| {})],
         status_keeps: ACTED_ON,
-        ..KindRow::GO.with(Rules::Change(networking::service_cidr), cells::service_cidr)
+        ..KindRow::GO.with(Rules::Change(network::service_cidr), cells::service_cidr)
     },
 ];
 

@@ -28,7 +28,7 @@ pub(super) trait Fields<'a>: Copy {
     /// How long ago the time at `pointer` is; `<unknown>` where there is none.
     fn since(self, pointer: &str) -> String;
     fn age(self) -> Value;
-    /// The status of a condition, or `None`.
+    /// The condition of that type, whole, or `None`.
     fn condition(self, ty: &str) -> Option<&'a Value>;
     fn is_deleting(self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Configuration, services, nodes, events and networking.
+//! Kinds of the core group other than Pods and what makes them: configuration, Services, Nodes, quotas, events.
 //!
 //! In: an object of one of these kinds, and the time. Out: its cells in the order of the kind's columns in `data/catalogue.jsonl`, wide
 //! ones included; events of both groups have the same cells.
@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Row;
-use super::cells::{Fields as _, NONE, UNKNOWN, count, first_few, labels, scalar, selector_or_none, texts};
+use super::cells::{Fields as _, NONE, UNKNOWN, count, first_few, labels, scalar, texts};
+use super::network::load_balancer;
 
 pub(crate) fn config_map(row: Row<'_>) -> Vec<Value> {
     let keys = |pointer: &str| row.at(pointer).as_object().map_or(0, serde_json::Map::len);
@@ -86,15 +87,6 @@ pub(crate) fn resource_quota(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), requests.join(", ").into(), limits.join(", ").into(), row.age()]
 }
 
-fn load_balancer(row: Row<'_>) -> String {
-    let mut addresses = BTreeSet::new();
-    for ingress in row.list("/status/loadBalancer/ingress") {
-        let text = |field: &str| ingress[field].as_str().filter(|text| !text.is_empty());
-        addresses.extend(text("ip").or_else(|| text("hostname")));
-    }
-    addresses.into_iter().collect::<Vec<_>>().join(",")
-}
-
 fn external_ip(row: Row<'_>) -> Value {
     let own = texts(row.list("/spec/externalIPs"), ",");
     match row.text("/spec/type") {
@@ -155,31 +147,6 @@ pub(crate) fn endpoints(row: Row<'_>) -> Vec<Value> {
     vec![row.name(), first_few(&all, all.len(), 3, empty).into(), row.age()]
 }
 
-pub(crate) fn endpoint_slice(row: Row<'_>) -> Vec<Value> {
-    let ports: Vec<String> = row
-        .list("/ports")
-        .iter()
-        .map(|port| match (&port["port"], port["name"].as_str()) {
-            (Value::Number(number), _) => number.to_string(),
-            (_, Some(name)) => name.to_owned(),
-            _ => "*".to_owned(),
-        })
-        .collect();
-    let addresses: Vec<String> = row
-        .list("/endpoints")
-        .iter()
-        .flat_map(|endpoint| endpoint["addresses"].as_array().into_iter().flatten())
-        .map(scalar)
-        .collect();
-    vec![
-        row.name(),
-        row.text_or("/addressType", ""),
-        first_few(&ports, ports.len(), 3, "<unset>").into(),
-        first_few(&addresses, addresses.len(), 3, "<unset>").into(),
-        row.age(),
-    ]
-}
-
 /// Events of both groups: events.k8s.io names the old fields `deprecated…`.
 pub(crate) fn event(row: Row<'_>) -> Vec<Value> {
     let pick = |old: &str, new: &str| if row.at(old).is_null() { new.to_owned() } else { old.to_owned() };
@@ -219,66 +186,4 @@ pub(crate) fn event(row: Row<'_>) -> Vec<Value> {
         count.into(),
         row.name(),
     ]
-}
-
-pub(crate) fn ingress(row: Row<'_>) -> Vec<Value> {
-    let rules = row.list("/spec/rules");
-    let (mut hosts, mut more) = (Vec::new(), false);
-    for rule in rules {
-        more |= hosts.len() == 3;
-        let host = rule["host"].as_str().unwrap_or_default();
-        if !more && !host.is_empty() {
-            hosts.push(host);
-        }
-    }
-    let hosts = match (hosts.is_empty(), more) {
-        (true, _) => "*".to_owned(),
-        (_, true) => format!("{} + {} more...", hosts.join(","), rules.len() - 3),
-        _ => hosts.join(","),
-    };
-    let ports = if row.list("/spec/tls").is_empty() { "80" } else { "80, 443" };
-    vec![
-        row.name(),
-        row.at("/spec/ingressClassName").as_str().unwrap_or(NONE).into(),
-        hosts.into(),
-        load_balancer(row).into(),
-        ports.into(),
-        row.age(),
-    ]
-}
-
-pub(crate) fn ingress_class(row: Row<'_>) -> Vec<Value> {
-    let parameters = row.at("/spec/parameters");
-    let text = |field: &str| parameters[field].as_str().unwrap_or_default();
-    let parameters = match (parameters, parameters["apiGroup"].as_str()) {
-        (Value::Null, _) => NONE.to_owned(),
-        (_, Some(group)) => format!("{}.{group}/{}", text("kind"), text("name")),
-        (_, None) => format!("{}/{}", text("kind"), text("name")),
-    };
-    vec![row.name(), row.text_or("/spec/controller", ""), parameters.into(), row.age()]
-}
-
-pub(crate) fn network_policy(row: Row<'_>) -> Vec<Value> {
-    vec![row.name(), selector_or_none(row.at("/spec/podSelector")), row.age()]
-}
-
-pub(crate) fn ip_address(row: Row<'_>) -> Vec<Value> {
-    let parent = row.at("/spec/parentRef");
-    let text = |field: &str| parent[field].as_str().unwrap_or_default();
-    let mut name = match (parent, text("group")) {
-        (Value::Null, _) => NONE.to_owned(),
-        (_, "") => text("resource").to_lowercase(),
-        (_, group) => format!("{}.{group}", text("resource")).to_lowercase(),
-    };
-    if parent.is_object() {
-        for part in [text("namespace"), text("name")].iter().filter(|part| !part.is_empty()) {
-            name = format!("{name}/{part}");
-        }
-    }
-    // One cell more than there are columns: so kube-apiserver writes it.
-    vec![row.name(), name.into(), row.age()]
-}
-
-pub(crate) fn service_cidr(row: Row<'_>) -> Vec<Value> {
-    vec![row.name(), texts(row.list("/spec/cidrs"), ",").into(), row.age()]
 }

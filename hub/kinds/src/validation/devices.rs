@@ -1,4 +1,4 @@
-//! Devices that are claimed by what they are (`resource.k8s.io`): classes, claims, templates, slices.
+//! Devices that are claimed by what they are (`resource.k8s.io`): classes, claims, templates.
 //!
 //! In: an object of one of these kinds or its status, on an update what stands, and what the request compiles. Out: field errors in
 //! kube-apiserver's order; those of CEL selectors that do not compile among them. Slices themselves are in `device_slices`, which shares

@@ -61,8 +61,8 @@ const CALLS: &str = "hub/registry/src/webhook.rs";
 const CRON: &str = "hub/core/src/cron_federated_hpa.rs";
 const CRON_HPA: &[&str] = &["CronFederatedHPA"];
 const HPA: &[&str] = &["FederatedHPA"];
-const PACE: &str = "hub/core/src/federated_hpa/pace.rs";
-const PROPOSAL: &str = "hub/core/src/federated_hpa/proposal.rs";
+const BEHAVIOR: &str = "hub/core/src/federated_hpa/behavior.rs";
+const REPLICA_CALCULATOR: &str = "hub/core/src/federated_hpa/replica_calculator.rs";
 const SCALING: &str = "hub/controllers/src/federated_hpa.rs";
 const POD_USAGE: &str = "agent/pods/src/usage.rs";
 const POD_READING: &str = "agent/pods/src/usage/reading.rs";
@@ -411,20 +411,20 @@ const ACTED_ON: &[Acted] = &[
     (CRON_HPA, "spec.scaleTargetRef.apiVersion", CRON, "api_version"),
     (CRON_HPA, "spec.scaleTargetRef.kind", CRON, "target.kind"),
     (CRON_HPA, "spec.scaleTargetRef.name", "hub/controllers/src/cron_federated_hpa.rs", "target.name"),
-    (HPA, "spec.behavior.scaleDown.policies[].{policy}", PACE, "period_seconds"),
-    (HPA, "spec.behavior.scaleDown.selectPolicy", PACE, "select_policy"),
-    (HPA, "spec.behavior.scaleDown.stabilizationWindowSeconds", PACE, "stabilization_window_seconds"),
-    (HPA, "spec.behavior.scaleDown.tolerance", PROPOSAL, "rules.tolerance"),
-    (HPA, "spec.behavior.scaleUp.policies[].{policy}", PACE, "period_seconds"),
-    (HPA, "spec.behavior.scaleUp.selectPolicy", PACE, "select_policy"),
-    (HPA, "spec.behavior.scaleUp.stabilizationWindowSeconds", PACE, "stabilization_window_seconds"),
-    (HPA, "spec.behavior.scaleUp.tolerance", PROPOSAL, "rules.tolerance"),
+    (HPA, "spec.behavior.scaleDown.policies[].{policy}", BEHAVIOR, "period_seconds"),
+    (HPA, "spec.behavior.scaleDown.selectPolicy", BEHAVIOR, "select_policy"),
+    (HPA, "spec.behavior.scaleDown.stabilizationWindowSeconds", BEHAVIOR, "stabilization_window_seconds"),
+    (HPA, "spec.behavior.scaleDown.tolerance", REPLICA_CALCULATOR, "rules.tolerance"),
+    (HPA, "spec.behavior.scaleUp.policies[].{policy}", BEHAVIOR, "period_seconds"),
+    (HPA, "spec.behavior.scaleUp.selectPolicy", BEHAVIOR, "select_policy"),
+    (HPA, "spec.behavior.scaleUp.stabilizationWindowSeconds", BEHAVIOR, "stabilization_window_seconds"),
+    (HPA, "spec.behavior.scaleUp.tolerance", REPLICA_CALCULATOR, "rules.tolerance"),
     (HPA, "spec.maxReplicas", "proto/api/src/federated_hpa.rs", "max_replicas"),
     (HPA, "spec.minReplicas", "proto/api/src/federated_hpa.rs", "min_replicas"),
-    (HPA, "spec.metrics[].type", PROPOSAL, "metric.type_"),
+    (HPA, "spec.metrics[].type", REPLICA_CALCULATOR, "metric.type_"),
     (HPA, "spec.metrics[].containerResource.container", POD_READING, "source.container"),
     (HPA, "spec.metrics[].containerResource.name", POD_READING, "source.name"),
-    (HPA, "spec.metrics[].containerResource.target.{aim}", PROPOSAL, "average_utilization"),
+    (HPA, "spec.metrics[].containerResource.target.{aim}", REPLICA_CALCULATOR, "average_utilization"),
     // Nothing outside of the clusters is measured: such a metric is refused before it is stored.
     (HPA, "spec.metrics[].external.metric.{metric}", "hub/kinds/src/validation/autoscaling.rs", "External"),
     (HPA, "spec.metrics[].external.target.{aim}", "hub/kinds/src/validation/autoscaling.rs", "External"),
@@ -432,11 +432,11 @@ const ACTED_ON: &[Acted] = &[
     (HPA, "spec.metrics[].object.describedObject.kind", POD_USAGE, "object.kind"),
     (HPA, "spec.metrics[].object.describedObject.name", POD_USAGE, "object.name"),
     (HPA, "spec.metrics[].object.metric.{metric}", POD_USAGE, "metric.selector"),
-    (HPA, "spec.metrics[].object.target.{aim}", PROPOSAL, "target.value"),
+    (HPA, "spec.metrics[].object.target.{aim}", REPLICA_CALCULATOR, "target.value"),
     (HPA, "spec.metrics[].pods.metric.{metric}", POD_USAGE, "metric.selector"),
-    (HPA, "spec.metrics[].pods.target.{aim}", PROPOSAL, "average_value"),
+    (HPA, "spec.metrics[].pods.target.{aim}", REPLICA_CALCULATOR, "average_value"),
     (HPA, "spec.metrics[].resource.name", POD_READING, "source.name"),
-    (HPA, "spec.metrics[].resource.target.{aim}", PROPOSAL, "average_utilization"),
+    (HPA, "spec.metrics[].resource.target.{aim}", REPLICA_CALCULATOR, "average_utilization"),
     (IMPORT, "spec.ips[]", DERIVED_SERVICE, "[\"ips\"]"),
     (IMPORT, "spec.ports[].appProtocol", DERIVED_SERVICE, "\"appProtocol\""),
     (IMPORT, "spec.ports[].name", DERIVED_SERVICE, "\"name\""),

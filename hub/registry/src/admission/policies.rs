@@ -4,7 +4,7 @@
 //! binding must both match the request; the binding says with which parameters and what becomes of a failure. All expressions of
 //! one policy over one request share one budget ([`karmada_cel::Limits`]), and all policies over one request another
 //! ([`karmada_cel::Budget`]). What `auditAnnotations` yield, and failures that are to
-//! be audited, are noted for the audit log. `status.typeChecking` is not written.
+//! be audited, are noted for the audit log. `status.typeChecking` is written by `type_check`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

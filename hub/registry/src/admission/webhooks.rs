@@ -1,9 +1,8 @@
 //! Admission webhooks (`admissionregistration.k8s.io/v1`): who is asked about a request, and what becomes of the answers.
 //!
 //! In: the configured [`Hook`]s, a request. Out: the object as webhooks changed it, warnings, or the refusal in kube-apiserver's
-//! words. Mutating webhooks are called one after the other in the order of their configurations' names; those that ask for it a
-//! second time where the object changed after them. Validating ones are called at once. A webhook that cannot be reached is an
-//! error or nothing, as its `failurePolicy` says.
+//! words. A webhook that cannot be reached is an error or nothing, as its `failurePolicy` says. In which order they are called, and which
+//! of them once more, is decided in `dispatcher`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

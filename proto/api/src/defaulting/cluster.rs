@@ -59,7 +59,8 @@ fn default_models(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Nine grades of nodes, by cores and by memory, each twice the one before.
+/// Karmada's nine default grades of nodes, by cores and by memory. From the third on each upper bound is twice the one before; the last
+/// has none.
 pub fn standard_models() -> Value {
     const MAX: u64 = i64::MAX as u64;
     let cpu = [0, 1, 2, 4, 8, 16, 32, 64, 128, MAX];

@@ -18,7 +18,8 @@ use crate::ports::Work;
 use crate::queue::Pending;
 use crate::work_body;
 
-/// Slots taken beyond which a report of what the hub does not hold is not answered.
+/// While at least this many slots wait, a report of a Work that the hub does not have is not answered; the agent repeats it in its next
+/// session. Nor is it told then what a person decided about an orphan.
 const RELEASES: usize = 1024;
 
 /// How the hub answers an agent which says that it never held a Work that it was told to remove.

@@ -95,7 +95,7 @@ pub(in crate::validation) fn deprecated(place: &str, key: &str) -> String {
 }
 
 /// Gives a new Pod's containers the profiles that annotations name, as fields. Answers what to tell the client.
-pub(crate) fn armor(pod: &mut Value) -> Vec<String> {
+pub(crate) fn app_armor_from_annotations(pod: &mut Value) -> Vec<String> {
     let (annotations, mut warnings) = (pod["metadata"]["annotations"].clone(), Vec::new());
     let whole = pod["spec"]["securityContext"]["appArmorProfile"].clone();
     for field in ["initContainers", "containers", "ephemeralContainers"] {

@@ -1,8 +1,8 @@
-//! Two lanes for connections: one of threads that everybody is served by, and one, of threads that give way to the first, for the
-//! connections that have heavy requests under way just now.
+//! Two sets of threads for connections: one by which everybody is served, and one of a lower priority for the connections that have
+//! heavy requests under way just now.
 //!
-//! In: connections as futures, each with the count of its heavy requests. Out: the same futures, run to their end, each on the lane
-//! that fits it at the moment. What is promised: however many long lists are made, compressed, encrypted and sent, and however
+//! In: connections as futures, each with the count of its heavy requests. Out: the same futures, run to their end, each on the threads
+//! that fit it at the moment. What is promised: however many long lists are made, compressed, encrypted and sent, and however
 //! much one client asks for at once, a light request on another connection finds a thread that is free, or soon is.
 //!
 //! A future may change its executor between two polls: its sockets and timers belong to the runtime that made them, which wakes
@@ -26,7 +26,7 @@ const GIVES_WAY: i32 = 10;
 /// A connection that was heavy is taken to be so for a while: what floods is kept off the prompt lane between two requests, too.
 pub const STAY: Duration = Duration::from_millis(500);
 
-/// Both lanes. Dropped, what is still on the heavy one is cut.
+/// Both sets of threads. Dropped, what still runs on the second one is cut.
 pub struct Lanes {
     prompt: Handle,
     heavy: Option<Runtime>,

@@ -14,7 +14,7 @@ use karmada_quantity::Quantity;
 
 use super::conditions::Said;
 use super::facts::{Facts, Reading};
-use super::usage::{self, Counting, Scale, Target, Tolerance, Used};
+use super::pod_usage::{self, Counting, Scale, Target, Tolerance, Used};
 
 /// What the metrics ask for.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,8 +207,8 @@ impl Measuring<'_> {
         if let Some(Reading::Unknown(why)) = self.facts.readings.get(counting.metric) {
             return Err(format!("unable to get metrics for {what}: {why}"));
         }
-        let tally = usage::tally(&self.facts.pods, counting, self.now)?;
-        usage::by_pods(&tally, target, self.scale()?, self.tolerance)
+        let tally = pod_usage::tally(&self.facts.pods, counting, self.now)?;
+        pod_usage::by_pods(&tally, target, self.scale()?, self.tolerance)
     }
 
     fn pods(&self, at: usize, metric: &MetricSpec) -> Result<Measured, Unmeasured> {
@@ -249,13 +249,13 @@ impl Measuring<'_> {
         let (pods, scale) = (&self.facts.pods, self.scale()?);
         match (&target.value, &target.average_value) {
             (Some(value), _) if target.type_ == "Value" => {
-                let replicas = usage::by_value(milli_of_all, milli(value), pods, scale, self.tolerance)?;
+                let replicas = pod_usage::by_value(milli_of_all, milli(value), pods, scale, self.tolerance)?;
                 let current = MetricValueStatus { value: Some(text(milli_of_all)), ..Default::default() };
                 Ok((replicas, current))
             }
             (_, Some(average)) if target.type_ == "AverageValue" => {
                 let (replicas, part) =
-                    usage::by_average(milli_of_all, milli(average), scale, self.tolerance)?;
+                    pod_usage::by_average(milli_of_all, milli(average), scale, self.tolerance)?;
                 let current = MetricValueStatus { average_value: Some(text(part)), ..Default::default() };
                 Ok((replicas, current))
             }

@@ -1,7 +1,7 @@
 //! A listing of which only the differences are sent: what the agent says that it holds, compared with what waits to be sent.
 //!
 //! In: that all of a listing has come in; the agent's sums and rows. Out: what to ask it next; in the end its slots hold what it lacks
-//! or holds otherwise, and nothing else. What is compared is in [`comparison`](crate::session::comparison).
+//! or holds otherwise, and nothing else. What is compared is in [`listing_diff`](crate::session::listing_diff).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::Dispatch;
 use super::known::{Known, ToldHeader};
 use super::listing::Listing;
 use crate::ports::Work;
-use crate::session::comparison::{Comparison, Holds, Row, Step};
+use crate::session::listing_diff::{Comparison, Holds, Row, Step};
 
 /// Keys in one frame of what the hub lacks.
 const LACKING: usize = 128;

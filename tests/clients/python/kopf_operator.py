@@ -26,7 +26,7 @@ def configure(settings, **_):
 
 
 @kopf.on.create(group, "v1", "boats")
-def built(spec, name, body, patch, **_):
+def on_create(spec, name, body, patch, **_):
     log = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"sails": str(spec["sails"])}}
     kopf.adopt(log)
     core.create_namespaced_config_map(ns, log)
@@ -36,7 +36,7 @@ def built(spec, name, body, patch, **_):
 
 
 @kopf.on.update(group, "v1", "boats", field="spec.sails")
-def rigged(new, name, patch, retry, **_):
+def on_update(new, name, patch, retry, **_):
     if retry == 0:
         raise kopf.TemporaryError("the wind", delay=0.2)
     core.patch_namespaced_config_map(name, ns, {"data": {"sails": str(new)}})
@@ -44,7 +44,7 @@ def rigged(new, name, patch, retry, **_):
 
 
 @kopf.on.delete(group, "v1", "boats")
-def sunk(name, **_):
+def on_delete(name, **_):
     core.create_namespaced_config_map(ns, {"metadata": {"name": name + "-sunk"}})
 
 
@@ -86,7 +86,7 @@ def drive():
     body = {"apiVersion": group + "/v1", "kind": "Boat", "metadata": {"name": "one"}, "spec": {"sails": 2}}
     custom.create_namespaced_custom_object(group, "v1", ns, "boats", body)
     status = soon("it is built", lambda: boat().get("status"))
-    assert status == {"sails": 2, "built": {"by": "hand"}}, status
+    assert status == {"sails": 2, "on_create": {"by": "hand"}}, status
     assert boat()["metadata"]["finalizers"] == ["example.com/harbour"], boat()
     owner = core.read_namespaced_config_map("one", ns).metadata.owner_references[0]
     assert (owner.kind, owner.uid) == ("Boat", boat()["metadata"]["uid"]), owner

@@ -72,7 +72,8 @@ impl Ledger {
         });
         let (own, told): (Vec<&UnderWay>, Vec<&UnderWay>) = held.partition(|step| step.made.is_some());
         let sum = |steps: Vec<&UnderWay>| steps.iter().map(|step| step.moved).sum::<i64>();
-        // What a note alone tells may be anybody's word: it holds back half of the budget at most.
+        // The annotation can be written by anyone who may edit the binding, so notes without a step of this process count for at most half
+        // of the budget.
         budget.left(now) - sum(own) - sum(told).min((budget.most() + 1) / 2)
     }
 

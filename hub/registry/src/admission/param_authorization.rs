@@ -13,7 +13,7 @@ use karmada_schema::path::Path;
 use serde_json::Value;
 
 use super::DynamicAdmission;
-use super::dynamic::GROUP;
+use super::configuration::GROUP;
 use crate::authorize::Attributes;
 use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};

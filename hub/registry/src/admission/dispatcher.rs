@@ -2,6 +2,9 @@
 //!
 //! In: a write on its way, and the webhooks and policies as they are now. Out: the object as the mutating webhooks leave it, with warnings
 //! and notes for the audit log; or the first refusal in their order. Webhooks are called over the network; policies compute on the thread.
+//!
+//! Mutating webhooks are called one after the other in the order of their configurations' names; those whose `reinvocationPolicy` is
+//! `IfNeeded` a second time where the object changed after them. Validating ones are called at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use serde_json::{Value, json};
 
-use super::dynamic::{Configured, DynamicAdmission};
+use super::configuration::{Configured, DynamicAdmission};
 use super::expressions::RequestVariables;
 use super::policies::{Binding, is_review, namespace_of, note, refusal};
 use super::webhooks::{AT_ONCE, Hook, WebhookKind};
