@@ -74,7 +74,8 @@ pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
 /// It is another object than that.
 pub fn stamped_as(manifest: &Value, stamped: &Value) -> Result<Value, InterpretError> {
     let identity = |of: &Value| {
-        [object::api_version(of), object::kind(of), object::namespace(of), object::name(of)].map(str::to_owned)
+        [object::api_version(of), object::kind(of), object::namespace(of), object::name(of)]
+            .map(str::to_owned)
     };
     if identity(manifest) != identity(stamped) {
         let [_, kind, namespace, name] = identity(stamped);

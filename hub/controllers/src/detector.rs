@@ -286,7 +286,9 @@ impl Detector {
         let wide = self.shared.policies.never_read("");
         let Some(name) = near.first().or(wide.first()).filter(|_| !stays) else { return Ok(()) };
         let kind = if near.is_empty() { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
-        let words = format!("the {kind} {name} cannot be read: which policy the resource has is not decided until it can be");
+        let words = format!(
+            "the {kind} {name} cannot be read: which policy the resource has is not decided until it can be"
+        );
         self.tell(template, EventType::Warning, events::APPLY_POLICY_FAILED, &words);
         Err(Error::Other(words))
     }

@@ -20,9 +20,7 @@ use futures::{FutureExt, StreamExt};
 use karmada_proto::digest::{Buckets, Content, Root, Seed};
 use karmada_proto::last_read::LastRead;
 use karmada_proto::quoted;
-use karmada_proto::v1::{
-    AgentFrame, AskHub, HubFrame, RenewReply, Table, agent_frame, ask_hub, hub_answer,
-};
+use karmada_proto::v1::{AgentFrame, AskHub, HubFrame, RenewReply, Table, agent_frame, ask_hub, hub_answer};
 use tokio::time::{Sleep, sleep_until};
 
 use self::renewal::renew;

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karmada_api::object;
 use karmada_controller_runtime::runner::Clock;
 use karmada_controller_runtime::typed::Transition;
 use karmada_core::interpreter_webhook::{WebhookConfiguration, observed};
-use karmada_api::object;
 use karmada_interpreter::{Chain, InterpretError, Interpreter, Operation};
 use karmada_lua::customization::RETAINED_BY_WEBHOOK;
 use karmada_lua::{Customization, Customized};
@@ -206,7 +206,8 @@ mod tests {
         assert_eq!(all.at_sites(kinds), b"[]");
         all.observe_webhooks(&configuration(&["InterpretReplica", "Retain"]));
         let retained: Vec<Customization> = serde_json::from_slice(&all.at_sites(kinds)).unwrap();
-        let asks_hub = |one: &Customization| one.name.starts_with(RETAINED_BY_WEBHOOK) && one.scripts.is_empty();
+        let asks_hub =
+            |one: &Customization| one.name.starts_with(RETAINED_BY_WEBHOOK) && one.scripts.is_empty();
         assert!(retained.iter().all(asks_hub), "of what is reported it is not asked");
         assert_eq!(retained.iter().map(|one| one.kind.as_str()).collect::<Vec<_>>(), ["Other", "Thing"]);
         all.observe_webhooks(&configuration(&["InterpretStatus", "InterpretHealth"]));

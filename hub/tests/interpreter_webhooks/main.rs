@@ -259,7 +259,8 @@ async fn what_a_webhook_says_stands_on_the_hub_and_in_the_member() {
     );
     assert!(seen["object"]["status"].get("edge.karmada.io/observed").is_none());
     // Somebody at the site scales it: the agent has the hub ask, and what the webhook keeps stays, also where the template changes.
-    change(&world.member, DEPLOYMENTS, ("default", "web"), "", |web| web["spec"]["replicas"] = json!(15)).await;
+    change(&world.member, DEPLOYMENTS, ("default", "web"), "", |web| web["spec"]["replicas"] = json!(15))
+        .await;
     let begun = Instant::now();
     let keeps = |request: &Value| request["observedObject"]["spec"]["replicas"] == 15;
     while !webhook.asked("Retain").iter().any(keeps) {

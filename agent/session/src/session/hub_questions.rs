@@ -73,7 +73,10 @@ mod tests {
     use super::*;
 
     fn of(length: usize) -> ask_hub::Question {
-        ask_hub::Question::RetentionOf(RetentionOf { observed: vec![b' '; length].into(), ..RetentionOf::default() })
+        ask_hub::Question::RetentionOf(RetentionOf {
+            observed: vec![b' '; length].into(),
+            ..RetentionOf::default()
+        })
     }
 
     fn answer(id: u64, length: usize) -> HubAnswer {

@@ -35,7 +35,8 @@ impl Engine {
         let in_sync = |manifest| {
             catch_panics::read(|| apply::in_sync(interpreter, cluster, key, manifest, written, object))
         };
-        let found = manifests.get(*ordinal).map_or(InSync::No, |manifest| in_sync(manifest).unwrap_or(InSync::Yes));
+        let found =
+            manifests.get(*ordinal).map_or(InSync::No, |manifest| in_sync(manifest).unwrap_or(InSync::Yes));
         match found {
             InSync::Yes => {
                 self.targets.set_digest(key, id, Some(digest));

@@ -60,7 +60,9 @@ impl Engine {
         results: &[(String, Result<Value, Failure>)],
     ) -> bool {
         let unanswered = |(ordinal, (_, result)): (usize, &(String, Result<Value, Failure>))| match result {
-            Err(Failure::Interpret(InterpretError::Unanswered(question))) => Some((ordinal as u32, question.clone())),
+            Err(Failure::Interpret(InterpretError::Unanswered(question))) => {
+                Some((ordinal as u32, question.clone()))
+            }
             _ => None,
         };
         // One after the other: the next turn asks for the next.

@@ -100,8 +100,7 @@ impl Rig {
     ) -> Self {
         let stop = CancellationToken::new();
         let before = shared.ledger.is_of(cluster).unwrap();
-        let (customized, retention) =
-            webhook_retention::in_front_of(interpreter, Arc::new(Timestamp::now));
+        let (customized, retention) = webhook_retention::in_front_of(interpreter, Arc::new(Timestamp::now));
         let parts = Parts {
             namespaces: Arc::from([]),
             shared: shared.clone(),
@@ -212,8 +211,7 @@ async fn customizations_are_asked_of_what_is_there_and_of_what_comes() {
     rig.until("what was there is read again", |rig| health(rig, "old") == Some(is("Healthy"))).await;
     rig.commit(&[put("new", 6, &[config("new", "1")], false)]);
     rig.until("what comes is", |rig| health(rig, "new") == Some(is("Healthy"))).await;
-    let broken =
-        Change::Document { table: 2, hash: vec![7; 16].into(), body: Bytes::from_static(b"{") };
+    let broken = Change::Document { table: 2, hash: vec![7; 16].into(), body: Bytes::from_static(b"{") };
     rig.shared.ledger.commit(&[broken]).unwrap();
     commit(&rig, "function InterpretHealth(o) return o.data.k == 'no' end");
     rig.until("and again", |rig| health(rig, "old") == Some(is("Unhealthy"))).await;

@@ -64,7 +64,8 @@ impl Layer {
 
     /// What `of` takes of the answer to a question about an object alone.
     fn said<T>(&self, operation: Operation, object: &Value, of: impl Fn(&Said) -> Option<T>) -> Answer<T> {
-        let (webhook, said) = self.ask(Asked { operation, object, observed: None, replicas: None, items: &[] })?;
+        let (webhook, said) =
+            self.ask(Asked { operation, object, observed: None, replicas: None, items: &[] })?;
         of(&said).ok_or_else(|| unfit(webhook, operation))
     }
 
@@ -124,7 +125,8 @@ impl Interpreter for Layer {
 
     fn revise_replica(&self, object: &mut Value, replicas: i64) -> Answer<()> {
         let operation = Operation::ReviseReplica;
-        let revised = self.patched(Asked { operation, object, observed: None, replicas: Some(replicas), items: &[] })?;
+        let revised =
+            self.patched(Asked { operation, object, observed: None, replicas: Some(replicas), items: &[] })?;
         if let Some(revised) = revised {
             *object = revised;
         }
@@ -134,7 +136,8 @@ impl Interpreter for Layer {
     /// Asked for an agent, which has the object and reaches no webhook. Of what is observed, the status is not looked at.
     fn retain(&self, desired: &mut Value, observed: &Value) -> Answer<()> {
         let operation = Operation::Retain;
-        let asked = Asked { operation, object: desired, observed: Some(observed), replicas: None, items: &[] };
+        let asked =
+            Asked { operation, object: desired, observed: Some(observed), replicas: None, items: &[] };
         if let Some(retained) = self.patched(asked)? {
             *desired = retained;
         }

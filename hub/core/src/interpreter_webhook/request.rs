@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(uid(&digest).len(), 36);
         let mut there = thing();
         there["spec"]["size"] = json!(9);
-        let retain = Asked { operation: Operation::Retain, observed: Some(&there), replicas: None, ..asked(&object) };
+        let retain =
+            Asked { operation: Operation::Retain, observed: Some(&there), replicas: None, ..asked(&object) };
         let body: Value = serde_json::from_slice(&retain.question(&webhook, digest).body).unwrap();
         assert_eq!((&body["request"]["object"], &body["request"]["observedObject"]), (&object, &there));
     }

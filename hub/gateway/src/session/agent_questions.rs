@@ -27,7 +27,9 @@ impl Session {
     pub(super) fn asked_by_agent(&mut self, ask: AskHub) {
         let id = ask.id;
         match self.why_not(&ask) {
-            Some(refused) => self.out.push_back(hub_frame::Body::HubAnswer(HubAnswer { id, result: Some(refused) })),
+            Some(refused) => {
+                self.out.push_back(hub_frame::Body::HubAnswer(HubAnswer { id, result: Some(refused) }))
+            }
             None => {
                 self.agent_questions.insert(id);
                 self.effects.push_back(Effect::Asked(ask));
@@ -42,7 +44,8 @@ impl Session {
         }
         let mut answer = HubAnswer { id, result: Some(result) };
         if frame::size(&answer) > LONGEST_QUESTION as u64 {
-            let message = format!("the answer is longer than the {} KiB that one may have", LONGEST_QUESTION / 1024);
+            let message =
+                format!("the answer is longer than the {} KiB that one may have", LONGEST_QUESTION / 1024);
             answer.result = Some(refusal(AskRefusalCode::NotKnown, message));
         }
         self.out.push_back(hub_frame::Body::HubAnswer(answer));

@@ -30,11 +30,8 @@ pub(super) async fn retained(gateway: &Gateway, cluster: &str, wanted: Retention
         Ok(manifest) => manifest,
         Err(refused) => return refused,
     };
-    let packed = Packed {
-        encoding: wanted.encoding,
-        bytes: wanted.observed,
-        decoded_size: wanted.decoded_size,
-    };
+    let packed =
+        Packed { encoding: wanted.encoding, bytes: wanted.observed, decoded_size: wanted.decoded_size };
     // Held until it is answered: what is unpacked and parsed is bounded, over all sessions. Nobody waits for a webhook that another asks.
     let Ok(_room) = gateway.unpacked_questions.try_acquire_many(packed.weight()) else {
         return refusal(Code::AskBusy, "too much is being asked just now");

@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::checked::{LOG, LogRow, damage_of, damaged, live_row};
 use super::recent::{self, Keys, Newest};
-use super::rewrite::{self, StoredValue};
 use super::reserve::PutRoom;
+use super::rewrite::{self, StoredValue};
 use super::schema::{Meta, PAGE_BYTES, write_meta};
 use super::to_sql;
 use crate::{Event, Expect, KeyValue, Revision, StoreError};

@@ -299,7 +299,11 @@ impl Writer {
             self.sweeps = true;
         }
         let done = done.map_err(|error| {
-            if self.short.is_some() && self.reserve.is_full(&error) { StoreError::Full } else { failed(&error) }
+            if self.short.is_some() && self.reserve.is_full(&error) {
+                StoreError::Full
+            } else {
+                failed(&error)
+            }
         })?;
         self.in_place.check().map_err(StoreError::Backend)?;
         self.acknowledge(&done.0)?;

@@ -359,7 +359,10 @@ async fn delete_after_changes_when_full(store: &SqliteStore) {
     assert!(written > 20, "{written}");
     for (at, revision) in revisions.iter().enumerate() {
         if let Some(revision) = revision {
-            store.delete(&format!("/{at:02}"), *revision).await.unwrap_or_else(|error| panic!("{at} of {written}: {error}"));
+            store
+                .delete(&format!("/{at:02}"), *revision)
+                .await
+                .unwrap_or_else(|error| panic!("{at} of {written}: {error}"));
         }
     }
     until_healthy(store).await;

@@ -86,8 +86,13 @@ async fn what_stands_stays_until_the_hub_answers_and_nobody_is_held_up() {
         asked(&rig).await.2.answer.send(refused(code, "not now")).unwrap();
     }
     let (.., waits) = asked(&rig).await;
-    rig.commit(&[put("deployment", 2, &[json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "d", "namespace": "default"}, "spec": {}})], false)]);
+    rig.commit(&[put(
+        "deployment",
+        2,
+        &[json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default"}, "spec": {}})],
+        false,
+    )]);
     rig.until("another is applied", |rig| rig.applied("deployment")).await;
     assert_eq!((rig.value("a").as_deref(), said(&rig, "a")), (Some("site"), told));
     assert!(rig.applied("a"), "what is known of it holds");
@@ -102,7 +107,9 @@ async fn a_webhook_that_fails_is_told_in_the_works_condition_and_asked_again() {
     asked(&rig).await.2.answer.send(refused(AskRefusalCode::NotKnown, why)).unwrap();
     rig.until("told", |rig| said(rig, "a").contains(why)).await;
     assert_eq!(rig.value("a").as_deref(), Some("site"));
-    let other = retained(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"}}));
+    let other = retained(
+        &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"}}),
+    );
     asked(&rig).await.2.answer.send(other).unwrap();
     rig.until("told", |rig| said(rig, "a").contains("another object")).await;
     assert_eq!(rig.value("a").as_deref(), Some("site"));

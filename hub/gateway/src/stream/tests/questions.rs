@@ -9,7 +9,9 @@ const MANIFEST: &str = r#"{"kind":"Thing","size":1}"#;
 
 /// A Work of two manifests.
 pub(super) fn work() -> Option<Work> {
-    let json = format!(r#"{{"metadata":{{"name":"w","uid":"u"}},"spec":{{"workload":{{"manifests":[{{}},{MANIFEST}]}}}}}}"#);
+    let json = format!(
+        r#"{{"metadata":{{"name":"w","uid":"u"}},"spec":{{"workload":{{"manifests":[{{}},{MANIFEST}]}}}}}}"#
+    );
     Work::from_json(1, Bytes::from(json).into()).ok()
 }
 
@@ -55,7 +57,9 @@ async fn answers(session: &mut SessionStream<Inbound>) -> Vec<(u64, Result<Bytes
         _ => None,
     });
     let read = |result| match result {
-        hub_answer::Result::Retained(kept) => Ok(body::decode(kept.encoding, &kept.object, kept.decoded_size).unwrap()),
+        hub_answer::Result::Retained(kept) => {
+            Ok(body::decode(kept.encoding, &kept.object, kept.decoded_size).unwrap())
+        }
         hub_answer::Result::Refusal(refusal) => Err(refusal.code()),
     };
     said.map(|answer| (answer.id, read(answer.result.unwrap()))).collect()
@@ -83,7 +87,11 @@ async fn what_stays_is_answered_of_the_clusters_own_works_as_the_hub_has_them() 
         (6, vast, Err(Code::BadQuestion)),
         (7, wanted("w", 1, "null"), Err(Code::NotKnown)),
         (8, wanted(&"w".repeat(300), 1, observed), Err(Code::BadQuestion)),
-        (9, RetentionOf { observed: vec![0; 70_000].into(), ..wanted("w", 1, observed) }, Err(Code::BadQuestion)),
+        (
+            9,
+            RetentionOf { observed: vec![0; 70_000].into(), ..wanted("w", 1, observed) },
+            Err(Code::BadQuestion),
+        ),
     ];
     for (id, wanted, expected) in all {
         frames.unbounded_send(ask(id, wanted)).unwrap();
