@@ -13,11 +13,10 @@ use karmada_agent::link::{self, Link};
 use karmada_agent::member::verified_member::ProvenMember;
 use karmada_agent::pods::usage::PodUsages;
 use karmada_agent::reconcile::body::ClusterNames;
-use karmada_agent::reconcile::{agent_objects::Own, engine};
+use karmada_agent::reconcile::{agent_objects::Own, engine, webhook_retention};
 use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
 use karmada_agent::{ClockAndRandom, LinkView, cluster_status};
 use karmada_interpreter::Native;
-use karmada_lua::Customized;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::sync::{Notify, mpsc, watch};
@@ -157,10 +156,13 @@ impl Agent {
     ) -> engine::Parts {
         let wall = sources.clone();
         let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
+        let (customized, retention) =
+            webhook_retention::in_front_of(Arc::new(Native), Arc::new(move || wall.now()));
         engine::Parts {
             shared,
             member,
-            customized: Arc::new(Customized::new(Arc::new(Native), Arc::new(move || wall.now()))),
+            customized,
+            retention,
             cluster,
             own: Arc::new(Own::of(&identity_store, &[])),
             drift_rate: 5.0,

@@ -87,7 +87,7 @@ pub fn validate(
         (WORK_GROUP, "ResourceBinding" | "ClusterResourceBinding") => {
             let mut errors = validation::binding::validate_binding(new);
             let names = |of: &Value| of.pointer("/spec/resource").cloned();
-            if operation == Operation::Create || old.is_none_or(|old| names(old) != names(new)) {
+            if operation == Operation::Create || old.is_some_and(|old| names(old) != names(new)) {
                 errors.extend(validation::binding::validate_reach(new));
             }
             errors

@@ -11,9 +11,7 @@ const SLOWEST: Duration = Duration::from_secs(1800);
 
 /// How long one waits for the next at so many a second.
 pub fn interval(per_second: f32) -> Duration {
-    if per_second.is_nan() || per_second <= 0.0 {
-        return SLOWEST;
-    }
+    // Of none, of less than none and of no number there is no such time.
     Duration::try_from_secs_f32(1.0 / per_second).unwrap_or(SLOWEST).min(SLOWEST)
 }
 

@@ -65,6 +65,7 @@ fn one_work_per_cluster() {
     let wanted = wanted(&binding, &deployment(), &[]);
     assert_eq!(wanted.iter().map(|w| w.cluster.as_str()).collect::<Vec<_>>(), ["m1", "m2"]);
     let first = work(&wanted[0]);
+    assert_eq!((&first["apiVersion"], &first["kind"]), (&json!("work.karmada.io/v1alpha1"), &json!("Work")));
     assert_eq!(
         first["metadata"],
         json!({"name": "nginx-687f7fb96f", "namespace": "karmada-es-m1",
@@ -145,6 +146,45 @@ fn a_job_is_divided_with_its_completions() {
     assert_eq!(work(&copied[0])["spec"]["workload"]["manifests"][0]["spec"]["completions"], 9);
 }
 
+/// Of another group's kind of that name, nobody knows what its completions are.
+#[test]
+fn completions_of_what_is_no_job_are_left_alone() {
+    let divided = placed(json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]));
+    for (api_version, kind) in [("example.io/v1", "Job"), ("batch/v1", "CronJob")] {
+        let other = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "j", "namespace": "default", "uid": "t-1"},
+            "spec": {"completions": 9}});
+        for placed in wanted(&divided, &other, &[]) {
+            assert_eq!(
+                work(&placed)["spec"]["workload"]["manifests"][0]["spec"]["completions"],
+                9,
+                "{api_version} {kind}"
+            );
+        }
+    }
+}
+
+/// The hub gives a Service an address; an override that takes it away takes the list of addresses along, which a member refuses alone.
+#[test]
+fn an_override_that_takes_a_services_address_takes_the_list_of_them() {
+    let binding = placed(json!([{"name": "m1"}]));
+    let takes: OverridePolicy = serde_json::from_value(json!({"metadata": {"name": "o", "namespace": "default"}, "spec": {
+        "overrideRules": [{"overriders": {"plaintext": [{"path": "/spec/clusterIP", "operator": "remove"}]}}]}}))
+    .unwrap();
+    let of = |kind: &str, address: &str, overrides: &[OverridePolicy]| {
+        let template = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "s", "namespace": "default", "uid": "t-1"},
+            "spec": {"clusterIP": address, "clusterIPs": [address]}});
+        let spec =
+            work(&wanted(&binding, &template, overrides)[0])["spec"]["workload"]["manifests"][0]["spec"]
+                .take();
+        (spec["clusterIP"].is_string(), spec["clusterIPs"].is_array())
+    };
+    let takes = std::slice::from_ref(&takes);
+    assert_eq!(of("Service", "10.0.0.9", takes), (false, false));
+    assert_eq!(of("Service", "None", takes), (false, true), "it says so itself");
+    assert_eq!(of("Service", "None", &[]), (true, true));
+    assert_eq!(of("Thing", "10.0.0.9", takes), (false, true), "no Service");
+}
+
 #[test]
 fn suspension_conflict_and_preservation() {
     let mut binding = placed(json!([{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 2}]));
@@ -161,6 +201,13 @@ fn suspension_conflict_and_preservation() {
         specs[0]["workload"]["manifests"][0]["metadata"]["annotations"]["work.karmada.io/conflict-resolution"],
         "overwrite"
     );
+    // What the template says itself comes first.
+    for said in ["abort", "overwrite"] {
+        let mut template = deployment();
+        template["metadata"]["annotations"] = json!({"work.karmada.io/conflict-resolution": said});
+        let manifest = work(&wanted(&binding, &template, &[])[0])["spec"]["workload"]["manifests"][0].take();
+        assert_eq!(manifest["metadata"]["annotations"]["work.karmada.io/conflict-resolution"], said);
+    }
     binding.spec.suspension = serde_json::from_value(json!({"dispatching": true})).unwrap();
     assert!(
         wanted(&binding, &deployment(), &[]).iter().all(|w| work(w)["spec"]["suspendDispatching"] == true)

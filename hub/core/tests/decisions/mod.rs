@@ -4,6 +4,7 @@ mod bindings;
 mod clusters;
 mod detection;
 mod expressions;
+mod overrides;
 mod residency;
 mod scheduling;
 

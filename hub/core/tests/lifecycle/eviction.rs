@@ -1,8 +1,14 @@
 //! Tasks by which bindings leave clusters: made, kept, ended; and which Works stay meanwhile.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Taint;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingSpec, GracefulEvictionTask, ResourceBinding};
+
 use karmada_api::names::execution_namespace;
+use karmada_api::policy::PurgeMode;
+use karmada_api::strings::eviction::FAILBACK_CONTROLLER;
+use karmada_core::eviction::no_execute::{self, Rules, Stay};
 use karmada_core::eviction::{assess, evict};
 use karmada_core::targets::{Places, leaving, target_clusters};
 use serde_json::{Value, json};
@@ -136,6 +142,58 @@ fn statement_67_what_leaves_gracefully_stays_until_its_replacement_is_healthy_or
         let places = Places::of(&binding);
         assert!(!places.is_orphan("karmada-es-m1") && !places.goes_first("karmada-es-m1"));
     }
+}
+
+/// The same by a failback's task.
+fn returning_for(age: i64, health: &str, suppressed: Option<bool>) -> ResourceBinding {
+    let mut binding = leaving_for(age, health, json!({"suppressDeletion": suppressed}));
+    binding.spec.graceful_eviction_tasks[0].producer = FAILBACK_CONTROLLER.to_owned();
+    binding
+}
+
+/// What a failback leaves is well where it is: it goes for a healthy replacement alone, however long that takes, and not before health is known of what
+/// runs now.
+#[test]
+fn what_a_failback_leaves_goes_for_a_settled_replacement_alone() {
+    let timeout = SignedDuration::from_mins(10);
+    let came = |binding: &ResourceBinding| {
+        let came = assess(binding, timeout, now());
+        (came.ended.len(), came.look_again.map(|wait| wait.as_secs()))
+    };
+    assert_eq!(came(&returning_for(9, "Healthy", None)), (0, Some(1)));
+    assert_eq!(came(&returning_for(10, "Healthy", None)), (0, Some(1)), "in this very second");
+    assert_eq!(came(&returning_for(11, "Healthy", None)), (1, None));
+    assert_eq!(came(&returning_for(3, "Unhealthy", None)), (0, Some(7)));
+    assert_eq!(came(&returning_for(90_000, "Unhealthy", None)), (0, None), "no time ends it");
+    assert_eq!(came(&returning_for(90_000, "Healthy", Some(true))), (0, None));
+    assert_eq!(came(&returning_for(1, "Unhealthy", Some(false))), (1, None));
+    let mut nowhere = returning_for(90_000, "Healthy", None);
+    nowhere.spec.clusters.clear();
+    assert_eq!(came(&nowhere), (0, None), "nothing is there in its place");
+    // Another's task ends then by its time.
+    let mut nowhere = leaving_for(601, "Unhealthy", json!({}));
+    nowhere.spec.clusters.clear();
+    assert_eq!(came(&nowhere).0, 1);
+}
+
+/// A taint of a cluster that a binding is not in, or is to leave anyway, makes no task.
+#[test]
+fn a_taint_moves_who_is_there_and_stays() {
+    let taints = |effect: &str| {
+        serde_json::from_value::<Vec<Taint>>(json!([{"key": "down", "effect": effect}])).unwrap()
+    };
+    let rules = || Rules { purge_mode: PurgeMode::Gracefully, preserves_state: false };
+    let leaves = |binding: &ResourceBinding, cluster: &str, effect: &str| {
+        matches!(no_execute::look(binding, cluster, &taints(effect), rules(), now()), Ok(Stay::Leaves(_)))
+    };
+    let mut binding = leaving_for(1, "Healthy", json!({}));
+    let placement = [("policy.karmada.io/applied-placement".to_owned(), "{}".to_owned())];
+    binding.metadata.annotations = Some(placement.into());
+    assert!(leaves(&binding, "m2", "NoExecute"));
+    assert!(!leaves(&binding, "m2", "NoSchedule"));
+    assert!(!leaves(&binding, "m3", "NoExecute"));
+    binding.metadata.deletion_timestamp = Some(Time(now()));
+    assert!(!leaves(&binding, "m2", "NoExecute"));
 }
 
 #[test]

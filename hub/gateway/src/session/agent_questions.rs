@@ -28,7 +28,8 @@ impl Session {
         let id = ask.id;
         match self.why_not(&ask) {
             Some(refused) => {
-                self.out.push_back(hub_frame::Body::HubAnswer(HubAnswer { id, result: Some(refused) }))
+                let answer = HubAnswer { id, result: Some(refused) };
+                self.out.push_back(hub_frame::Body::HubAnswer(answer));
             }
             None => {
                 self.agent_questions.insert(id);
