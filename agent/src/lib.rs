@@ -58,8 +58,8 @@ use crate::link::dial::{Connector, Transports};
 use crate::member::verified_member::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::agent_objects::Own;
-use crate::reconcile::body::ClusterNames;
-use crate::reconcile::webhook_retention;
+use crate::reconcile::member_body::ClusterNames;
+use crate::reconcile::retention_layer;
 use crate::tunnel::Tunnels;
 use crate::tunnel::allowed::Allowed;
 
@@ -308,7 +308,7 @@ fn engine_parts(
     shared: &Arc<AgentState>,
     cluster: ClusterNames,
 ) -> reconcile::engine::Parts {
-    let (customized, retention) = webhook_retention::in_front_of(parts.interpreter.clone(), parts.clock());
+    let (customized, retention) = retention_layer::in_front_of(parts.interpreter.clone(), parts.clock());
     reconcile::engine::Parts {
         shared: shared.clone(),
         member: parts.member.clone(),

@@ -16,6 +16,7 @@ mod identity;
 mod jwt;
 mod key;
 mod pin;
+mod pinned_server;
 mod request;
 mod seal;
 mod subject;
@@ -31,10 +32,11 @@ pub use identity::{PeerIdentity, is_agent_name};
 pub use jwt::ServiceAccountKey;
 pub use key::KeyedCertificate;
 pub use pin::Pin;
+pub use pinned_server::PinMismatch;
 pub use request::{AlternativeNames, CertificateRequest, ClientKey};
 pub use seal::SealKeys;
 pub use subject::Subject;
-pub use tls::{PinMismatch, SignedBy, Trust, certificates, client_config, client_config_h2, server_config};
+pub use tls::{SignedBy, Trust, certificates, client_config, client_config_h2, server_config};
 pub use token::JoinToken;
 
 /// Organisation of every agent's certificate.

@@ -1,4 +1,4 @@
-//! One Work, applied to the member. Thin: reads, asks [`super::body`], writes.
+//! One Work, applied to the member. Thin: reads, asks [`super::member_body`], writes.
 //!
 //! In: a Work's manifests, and what the ledger knows of it. Out: for each manifest the object as the member has it after, or a [`Failure`].
 //! Waits for the member.
@@ -8,7 +8,7 @@ use karmada_interpreter::{InterpretError, Interpreter, conflict_resolution};
 use serde_json::Value;
 
 use super::agent_objects::Own;
-use super::body::{self, ClusterNames};
+use super::member_body::{self, ClusterNames};
 use super::failure::Failure;
 use super::manifests::in_order;
 use crate::member::{Member, MemberError, ObjectId};
@@ -41,7 +41,7 @@ impl<'a> Context<'a> {
     /// Whether another Work that names `observed` has it: it was applied later than this one.
     fn is_anothers(&self, key: &str, observed: &Value) -> bool {
         let there = ObjectId::of(observed);
-        let marked = body::owning_work(observed, self.cluster).filter(|marked| *marked != key);
+        let marked = member_body::owning_work(observed, self.cluster).filter(|marked| *marked != key);
         marked.is_some_and(|marked| self.named.iter().any(|(named, of)| of == marked && named.means(&there)))
     }
 }
@@ -68,7 +68,7 @@ pub async fn apply_work(
     let mut results: Vec<Result<Value, Failure>> =
         manifests.iter().map(|m| Err(Failure::Terminating(ObjectId::of(m)))).collect();
     for at in in_order(manifests) {
-        let desired = body::stamped(&manifests[at], &context.cluster.now, key);
+        let desired = member_body::stamped(&manifests[at], &context.cluster.now, key);
         results[at] = apply_manifest(context, key, &desired, at, known).await;
     }
     results
@@ -97,8 +97,8 @@ async fn apply_manifest(
         return Ok(context.member.create(desired).await?);
     };
     let may = conflict_resolution::allow_update(desired, &observed)
-        || body::belongs(&observed, context.cluster, key, context.written.get(at).copied())
-        || body::was_kept(desired, &observed);
+        || member_body::belongs(&observed, context.cluster, key, context.written.get(at).copied())
+        || member_body::was_kept(desired, &observed);
     if !may {
         return Err(Failure::Unmanaged(id));
     }
@@ -108,21 +108,21 @@ async fn apply_manifest(
     if matches!(known, Known::Applied(_)) && context.is_anothers(key, &observed) {
         return Ok(observed);
     }
-    let mut body = body::over(desired, &observed, context.interpreter)?;
+    let mut body = member_body::over(desired, &observed, context.interpreter)?;
     if let Known::Applied(written) = known
         && is_as_written(&observed, written.get(at))
-        && body::covers(&observed, &body)
+        && member_body::covers(&observed, &body)
     {
         return Ok(observed);
     }
-    if let Some(adoption) = body::adoption(&observed) {
+    if let Some(adoption) = member_body::adoption(&observed) {
         observed = context.member.merge(&id, &adoption).await?;
     }
     // An apply makes what is not there; one that names what it is about does not, however late it is carried out.
     object::metadata(&mut body).insert("uid".into(), object::uid(&observed).into());
     match context.member.apply(&body).await {
         Err(MemberError::NotMergeable(_)) => {
-            let next = body::for_update(desired, &observed, context.interpreter)?;
+            let next = member_body::for_update(desired, &observed, context.interpreter)?;
             Ok(context.member.update(&next).await?)
         }
         applied => Ok(applied?),
@@ -131,7 +131,7 @@ async fn apply_manifest(
 
 /// Whether the agent's last write of `observed` is the one that was noted. What is not known is taken to be.
 fn is_as_written(observed: &Value, noted: Option<&u64>) -> bool {
-    noted.is_none_or(|noted| *noted == body::last_write_digest(observed))
+    noted.is_none_or(|noted| *noted == member_body::last_write_digest(observed))
 }
 
 /// Whether an object of the member is as it should be.
@@ -155,9 +155,9 @@ pub fn in_sync(
     written: Option<&u64>,
     observed: &Value,
 ) -> InSync {
-    let desired = body::stamped(manifest, cluster, key);
-    match body::over(&desired, observed, interpreter) {
-        Ok(body) if is_as_written(observed, written) && body::covers(observed, &body) => InSync::Yes,
+    let desired = member_body::stamped(manifest, cluster, key);
+    match member_body::over(&desired, observed, interpreter) {
+        Ok(body) if is_as_written(observed, written) && member_body::covers(observed, &body) => InSync::Yes,
         Ok(_) => InSync::No,
         Err(InterpretError::Unanswered(_)) => InSync::Unknown,
         Err(_) => InSync::Yes,

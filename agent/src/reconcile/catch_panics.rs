@@ -94,7 +94,7 @@ pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::reconcile::{apply, body};
+    use crate::reconcile::{apply, member_body};
 
     /// Panics over what is labelled `odd`.
     pub struct Odd;
@@ -242,7 +242,7 @@ pub(super) mod tests {
                     prop_assert!(read(|| Native.dependencies(seen)).is_some(), "the dependencies of {seen}");
                     prop_assert!(read(|| Native.retain(&mut manifest.clone(), seen)).is_some(), "retaining {seen} in {manifest}");
                     prop_assert!(read(|| apply::in_sync(&Native, "m", "w", manifest, None, seen)).is_some(), "comparing {seen}");
-                    prop_assert!(read(|| (body::digest(seen), body::adoption(seen), body::strip_patch(seen))).is_some(), "{seen}");
+                    prop_assert!(read(|| (member_body::digest(seen), member_body::adoption(seen), member_body::strip_patch(seen))).is_some(), "{seen}");
                 }
             }
         }

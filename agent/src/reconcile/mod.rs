@@ -5,7 +5,7 @@
 //! that a start, a retry and a drift take one path. Absence never deletes: only a tombstone in the ledger does.
 //!
 //! - [`order`], [`workqueue`], [`pace`]: what is next, and how fast (pure).
-//! - [`body`]: what is sent, and whether it is there already (pure).
+//! - [`member_body`]: what is sent, and whether it is there already (pure).
 //! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
 //! - [`agent_objects`]: what the agent itself lives by in the member, which no Work may name (pure).
 //! - [`unanswered`]: what the member may still carry out though nobody waits for it (pure).
@@ -14,7 +14,7 @@
 //! - [`service_endpoints`]: where Services of the member are reached, for other clusters.
 //! - [`failure_log`]: what fails for many by one cause, told once a minute.
 //! - [`fence`]: whether this agent is the one that may act, and has heard enough to (pure).
-//! - [`webhook_retention`]: what of the member's objects stays where a webhook decides it, as the hub answered.
+//! - [`retention_layer`]: what of the member's objects stays where a webhook decides it, as the hub answered.
 //! - [`catch_panics`]: an odd object is an error, not a panic.
 //! - [`manifests`]: what a Work's body holds. [`failure`]: why one is not applied.
 //! - [`retry_after`]: how long the member asks to be left alone. [`targets`]: which Works an object of the member belongs to.
@@ -22,7 +22,7 @@
 
 pub mod agent_objects;
 pub mod apply;
-pub mod body;
+pub mod member_body;
 pub mod catch_panics;
 pub mod engine;
 pub mod failure;
@@ -41,7 +41,7 @@ mod service_endpoints;
 mod targets;
 mod unanswered;
 mod watcher;
-pub mod webhook_retention;
+pub mod retention_layer;
 pub mod workqueue;
 
 pub use crate::ledger::outcome;

@@ -77,7 +77,7 @@ fn counted(version: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reconcile::body;
+    use crate::reconcile::member_body;
     use serde_json::json;
 
     #[test]
@@ -92,10 +92,10 @@ mod tests {
             let mut meanwhile = ObservedDuringWrite::default();
             match told {
                 Some(Value::Null) => meanwhile.gone(&id),
-                Some(told) => meanwhile.here(&id, body::digest(&told), &told),
+                Some(told) => meanwhile.here(&id, member_body::digest(&told), &told),
                 None => {}
             }
-            meanwhile.answered(&id, body::digest(&answer), &answer)
+            meanwhile.answered(&id, member_body::digest(&answer), &answer)
         };
         assert_eq!(judged(None), Answer::Newest);
         assert_eq!(judged(Some(config("99", "theirs"))), Answer::Newest, "what our write replaced");
@@ -108,6 +108,6 @@ mod tests {
         let mut meanwhile = ObservedDuringWrite::default();
         meanwhile.gone(&id);
         meanwhile.begins(&id);
-        assert_eq!(meanwhile.answered(&id, body::digest(&answer), &answer), Answer::Newest);
+        assert_eq!(meanwhile.answered(&id, member_body::digest(&answer), &answer), Answer::Newest);
     }
 }

@@ -12,7 +12,7 @@ use karmada_api::object;
 use karmada_api::strings::labels;
 use serde_json::Value;
 
-use super::body::{ClusterNames, owning_work};
+use super::member_body::{ClusterNames, owning_work};
 use crate::member::{Gvk, ObjectId};
 
 /// What is there for so long is neither ending nor of a Work that is still on its way from the hub.

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use karmada_api::strings::labels;
 use tokio::sync::mpsc;
 
-use super::body::ClusterNames;
+use super::member_body::ClusterNames;
 use super::{catch_panics, orphan_candidates};
 use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Watch, namespaced_watch};
 

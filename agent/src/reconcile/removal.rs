@@ -6,7 +6,7 @@ use karmada_api::object;
 use serde_json::Value;
 
 use super::apply::Context;
-use super::body;
+use super::member_body;
 use super::failure::Failure;
 use super::manifests::in_order;
 use crate::member::{Member, MemberError, ObjectId, Unserved};
@@ -69,7 +69,7 @@ async fn remove(
         return Ok((true, None));
     }
     let Some((id, observed)) = find(context.member, id).await? else { return Ok((true, None)) };
-    if !body::belongs(&observed, context.cluster, key, written) {
+    if !member_body::belongs(&observed, context.cluster, key, written) {
         return Ok((true, None));
     }
     let uid = object::uid(&observed).to_owned();
@@ -77,13 +77,13 @@ async fn remove(
         return Ok((true, None));
     }
     if let Some(next_owner) = context.next_owner(key, &ObjectId::of(&observed)) {
-        if body::owning_work(&observed, context.cluster) != Some(next_owner) {
-            context.member.merge(&id, &body::hand_over_patch(context.cluster, next_owner)).await?;
+        if member_body::owning_work(&observed, context.cluster) != Some(next_owner) {
+            context.member.merge(&id, &member_body::hand_over_patch(context.cluster, next_owner)).await?;
         }
         return Ok((true, None));
     }
     if preserve {
-        context.member.merge(&id, &body::strip_patch(&observed)).await?;
+        context.member.merge(&id, &member_body::strip_patch(&observed)).await?;
         return Ok((true, Some(uid)));
     }
     if !object::deleting(&observed) {
@@ -139,7 +139,7 @@ mod tests {
         assert!(value(&member, "a").is_none());
         assert_eq!(removal(context(&member), "w", &all(&b), true, &[]).await, done(vec![of_b]));
         let kept = member.read(&ObjectId::of(&b)).unwrap();
-        assert!(!body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
+        assert!(!member_body::is_ours(&kept, "m", "w") && object::labels(&kept).is_empty());
         let absent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}});
         assert_eq!(removal(context(&member), "w", &all(&absent), false, &[]).await, done(vec![]));
     }

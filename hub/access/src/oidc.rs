@@ -9,7 +9,7 @@ mod claims;
 mod configuration;
 mod key_cache;
 mod keys;
-mod token;
+mod unverified;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use karmada_registry::{Clock, User};
 use cel_mappings::Expressions;
 use key_cache::KeyCache;
 use keys::KeySet;
-use token::Unverified;
+use unverified::Unverified;
 
 /// How long an issuer may take to answer.
 const WITHIN: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@
 pub mod events;
 pub mod histogram;
 pub mod informer;
-pub mod metrics;
+pub mod karmada_metrics;
 pub mod port;
 pub mod queue;
 pub mod runner;

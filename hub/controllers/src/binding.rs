@@ -27,7 +27,7 @@ use crate::fetch::{self, kinds};
 use crate::indexes::bindings::BindingsIndex;
 use crate::indexes::works::binding_id;
 use crate::interpretations::uninterpreted;
-use crate::metrics::Measure;
+use crate::karmada_metrics::Measure;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::{Removal, RemovalLimit};
 use crate::runner::{Action, Controller, Error, Source};
@@ -138,7 +138,7 @@ impl Binding {
     }
 
     /// Removes what nobody wants any more, but for what would be too much at once for its site. Whether anything waits for what it follows.
-    async fn remove_orphans(
+    async fn remove_unwanted_works(
         &self,
         binding: &ResourceBinding,
         works: &[Arc<Object>],
@@ -150,7 +150,7 @@ impl Binding {
         };
         for work in works.iter().filter(|work| !work.deleting) {
             let namespace = &work.key.namespace;
-            if !places.is_orphan(namespace) {
+            if !places.is_unwanted(namespace) {
                 self.hold_no_longer(work).await?;
                 continue;
             }
@@ -363,7 +363,7 @@ impl Controller for Binding {
         self.can_read_overrides(&binding)?;
         let works = self.shared.works_of(&binding).await?;
         let places = Places::of(&binding);
-        let follows = self.remove_orphans(&binding, &works, &places).await?;
+        let follows = self.remove_unwanted_works(&binding, &works, &places).await?;
         if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }

@@ -22,7 +22,7 @@ use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::interpreter_webhook::WebhookConfiguration;
 use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::unified_auth;
-use karmada_core::work_name::{self, Placing};
+use karmada_core::work_name_taken::{self, Placing};
 use karmada_interpreter::Interpreter;
 use karmada_lua::Customization;
 use karmada_resource_interpreter::Customizations;
@@ -38,7 +38,7 @@ use crate::indexes::namespaces::Names;
 use crate::indexes::owned_works::{self, OwnedWorksIndex};
 use crate::indexes::works::WorksIndex;
 use crate::informer::{HandlerRegistration, Informers, Notice};
-use crate::metrics::Metrics;
+use crate::karmada_metrics::Metrics;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::RemovalLimit;
 use crate::reservations::Reservations;
@@ -372,14 +372,14 @@ impl ControllerContext {
     /// It is refused or cannot be written now, both names are others', or its cluster's namespace is not there yet ([`ApiError::NotFound`]).
     pub async fn put_work(&self, wanted: &Work) -> Result<Put, Error> {
         let name = wanted.metadata.name.as_deref().unwrap_or_default();
-        let usual = work_name::placing(self.work_at(wanted, name).await?.as_ref(), wanted);
+        let usual = work_name_taken::placing(self.work_at(wanted, name).await?.as_ref(), wanted);
         if !matches!(usual, Placing::Create | Placing::Taken(_)) {
             return self.carry_out(wanted, usual).await;
         }
-        let second = work_name::of_its_own(wanted);
+        let second = work_name_taken::of_its_own(wanted);
         let existing = self.work_at(wanted, &second).await?;
-        let renamed = work_name::renamed(wanted, &second);
-        match (usual, work_name::placing(existing.as_ref(), &renamed)) {
+        let renamed = work_name_taken::renamed(wanted, &second);
+        match (usual, work_name_taken::placing(existing.as_ref(), &renamed)) {
             (usual @ Placing::Create, Placing::Create | Placing::Taken(_)) => {
                 self.carry_out(wanted, usual).await
             }

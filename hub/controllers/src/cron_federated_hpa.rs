@@ -18,7 +18,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch;
 use crate::graceful_eviction::again;
-use crate::metrics::Measure;
+use crate::karmada_metrics::Measure;
 use crate::port::{Api, ApiError, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 

@@ -26,7 +26,7 @@ use crate::fetch::{self, kinds};
 use crate::indexes::claims;
 use crate::informer::{AnyHandler, Informers, Notice};
 use crate::interpretations::uninterpreted;
-use crate::metrics::Measure;
+use crate::karmada_metrics::Measure;
 use crate::port::{ApiError, Change, DeletionPropagation, Key, Object, Resource, TemplateKey};
 use crate::queue::{Queue, WorkQueue};
 use crate::runner::{Action, Controller, Error, Source};

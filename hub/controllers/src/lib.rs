@@ -46,5 +46,5 @@ pub mod unified_auth;
 pub mod workload_rebalancer;
 
 use karmada_controller_runtime::typed;
-pub use karmada_controller_runtime::{events, informer, metrics, port, queue, runner, workqueues};
+pub use karmada_controller_runtime::{events, informer, karmada_metrics, port, queue, runner, workqueues};
 use karmada_indexes as indexes;

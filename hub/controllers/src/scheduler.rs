@@ -24,7 +24,7 @@ use crate::agent_ports::estimator::{self, Estimator};
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::metrics::Measure;
+use crate::karmada_metrics::Measure;
 use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 

@@ -1,7 +1,8 @@
 //! Whether a cluster can be used, and how that shows in its conditions and taints. In: a Cluster, when its agent was heard, the time. Out:
 //! the condition and taints to write, whether the cluster counts as lost. Pure.
 //!
-//! The agent reports Ready while it is in contact; the hub itself says Unknown when contact is lost.
+//! The agent reports Ready while it is in contact, and False where its member was not ready for a while (its `cluster_status`); the hub itself says
+//! Unknown when contact is lost. In place of Karmada's cluster Leases, the gateway knows when each agent was heard last (its `session/liveness`).
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Taint;

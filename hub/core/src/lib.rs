@@ -61,7 +61,7 @@ pub mod status;
 pub mod taint_policy;
 pub mod targets;
 pub mod unified_auth;
-pub mod work_name;
+pub mod work_name_taken;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -39,7 +39,7 @@ impl<'a> Places<'a> {
     }
 
     /// Whether nobody wants a Work that stands there any more.
-    pub fn is_orphan(&self, namespace: &str) -> bool {
+    pub fn is_unwanted(&self, namespace: &str) -> bool {
         !names::cluster_of_execution_namespace(namespace).is_some_and(|cluster| self.kept.contains(cluster))
     }
 
@@ -51,6 +51,6 @@ impl<'a> Places<'a> {
     /// Whether a Work that stands there must be gone before anything new is made. One that stays, as another binding requires it, is waited
     /// for by nobody.
     pub fn goes_first(&self, namespace: &str) -> bool {
-        self.is_purged(namespace) && self.is_orphan(namespace)
+        self.is_purged(namespace) && self.is_unwanted(namespace)
     }
 }

@@ -15,7 +15,7 @@ use karmada_api::work::{Work, WorkSpec, WorkloadTemplate};
 use karmada_api::{names, object};
 use serde_json::{Value, json};
 
-use crate::work_name;
+use crate::work_name_taken;
 
 /// Name of the ClusterRole, of its binding and of the account that it is for.
 pub const IMPERSONATOR: &str = "karmada-impersonator";
@@ -154,7 +154,7 @@ pub fn subjects<'a>(
 pub fn work_names(cluster: &str) -> Vec<String> {
     let usual = ["ClusterRole", "ClusterRoleBinding"].map(|kind| names::work_name(kind, IMPERSONATOR, ""));
     let second =
-        usual.clone().map(|name| names::second_work_name(&name, &work_name::owning_cluster(cluster)));
+        usual.clone().map(|name| names::second_work_name(&name, &work_name_taken::owning_cluster(cluster)));
     [usual, second].concat()
 }
 

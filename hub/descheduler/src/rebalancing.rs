@@ -31,7 +31,7 @@ use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::events::{EventType, Reference};
 use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::graceful_eviction::again;
-use karmada_controllers::metrics::Measure;
+use karmada_controllers::karmada_metrics::Measure;
 use karmada_controllers::port::{Api, ApiError, Change, Key, Resource};
 use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_core::scheduler::Input;

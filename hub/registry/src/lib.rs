@@ -12,6 +12,7 @@ pub mod crd;
 mod create;
 mod delete;
 pub mod field_validation;
+mod generated_name;
 mod object_identity;
 pub mod preconditions;
 pub mod prepare;

@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::object::{ObjectKey, Stored, meta};
@@ -14,9 +13,6 @@ use serde_json::{Value, json};
 use crate::preconditions;
 use crate::registry_context::RegistryContext;
 use crate::request::{PatchShown, WriteOptions};
-
-/// Letters of generated names: no vowels, so that no words come out.
-const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Gives a new object its identity: type, namespace, name, uid, creation time. `dry`: nothing will be stored.
 pub(crate) fn of_new(
@@ -53,43 +49,6 @@ pub(crate) fn owners_once(object: &mut Value) {
     let Some(owners) = owners else { return };
     let mut seen = HashSet::new();
     owners.retain(|owner| seen.insert(owner.clone()));
-}
-
-/// Gives a new object the name that it asks the server to make. After defaulting, which does not see it.
-pub(super) fn name_of_new(context: &RegistryContext, definition: &ResourceDefinition, object: &mut Value) {
-    if !meta::name(object).is_empty() {
-        return;
-    }
-    let generate = meta::text(object, "generateName").to_owned();
-    let seed = context.new_uid();
-    if !generate.is_empty() {
-        let name = generated_name(&generate, &seed);
-        if definition.row.known == BuiltinKind::Namespace {
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
-        }
-        meta::of(object).insert("name".into(), json!(name));
-    } else if definition.row.known == BuiltinKind::LimitRange {
-        meta::of(object).insert("name".into(), json!(seed));
-    }
-}
-
-/// `prefix` and five letters drawn from `seed`, within the length of a name.
-pub(crate) fn generated_name(prefix: &str, seed: &str) -> String {
-    let letters: String = seed
-        .bytes()
-        .filter(u8::is_ascii_hexdigit)
-        .collect::<Vec<u8>>()
-        .chunks(4)
-        .take(5)
-        .map(|chunk| {
-            let sum = chunk
-                .iter()
-                .fold(0usize, |sum, b| sum * 16 + (*b as char).to_digit(16).unwrap_or(0) as usize);
-            NAME_LETTERS[sum % NAME_LETTERS.len()] as char
-        })
-        .collect();
-    let kept: String = prefix.chars().take(58).collect();
-    format!("{kept}{letters}")
 }
 
 fn set_type(definition: &ResourceDefinition, object: &mut Value) {
@@ -181,17 +140,4 @@ pub(crate) fn of_changed(
     metadata.insert("resourceVersion".into(), json!(live.revision.to_string()));
     metadata.remove("selfLink");
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generated_names_are_drawn_from_the_seed() {
-        let name = generated_name("web-", "0123abcd-4567-89ef-0123-456789abcdef");
-        assert!(name.starts_with("web-") && name.len() == 9, "{name}");
-        assert!(name[4..].bytes().all(|b| NAME_LETTERS.contains(&b)));
-        assert_eq!(generated_name(&"x".repeat(80), "00000000000000000000").len(), 63);
-    }
 }

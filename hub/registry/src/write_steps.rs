@@ -31,7 +31,7 @@ use crate::admission::WriteGuard;
 use crate::registry::Registry;
 use crate::request::{AdmissionRequest, WriteOptions};
 use crate::services::Allocator;
-use crate::{field_validation, object_identity, prepare, storage};
+use crate::{field_validation, generated_name, object_identity, prepare, storage};
 
 /// One write on its way to the store.
 pub(crate) struct Write<'a> {
@@ -181,7 +181,7 @@ impl<'a> Write<'a> {
                 prepare::changed_object(definition, &options.subresource, old, &mut self.object, &now);
             }
             None => {
-                object_identity::name_of_new(registry, definition, &mut self.object);
+                generated_name::name_of_new(registry, definition, &mut self.object);
                 self.key = ObjectKey::new(&self.key.namespace, meta::name(&self.object));
                 prepare::new_object(registry, definition, &mut self.object, &options.user);
             }

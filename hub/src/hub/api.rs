@@ -11,7 +11,7 @@ use karmada_apiserver::connect::Connectors;
 use karmada_apiserver::fairness::Fairness;
 use karmada_apiserver::http::{ApiServer, STORE_CHECK, ServerOptions};
 use karmada_apiserver::request_metrics::RequestMetrics;
-use karmada_controllers::metrics::Metrics;
+use karmada_controllers::karmada_metrics::Metrics;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_registry::Registry;
 use karmada_schema::KUBERNETES_VERSION;

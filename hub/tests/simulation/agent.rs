@@ -12,8 +12,8 @@ use karmada_agent::link::dial::Transports;
 use karmada_agent::link::{self, Link};
 use karmada_agent::member::verified_member::ProvenMember;
 use karmada_agent::pods::usage::PodUsages;
-use karmada_agent::reconcile::body::ClusterNames;
-use karmada_agent::reconcile::{agent_objects::Own, engine, webhook_retention};
+use karmada_agent::reconcile::member_body::ClusterNames;
+use karmada_agent::reconcile::{agent_objects::Own, engine, retention_layer};
 use karmada_agent::tunnel::{Tunnels, allowed::Allowed};
 use karmada_agent::{ClockAndRandom, LinkView, cluster_status};
 use karmada_interpreter::Native;
@@ -157,7 +157,7 @@ impl Agent {
         let wall = sources.clone();
         let identity_store = IdentityStore::Directory(self.directory.path().to_owned());
         let (customized, retention) =
-            webhook_retention::in_front_of(Arc::new(Native), Arc::new(move || wall.now()));
+            retention_layer::in_front_of(Arc::new(Native), Arc::new(move || wall.now()));
         engine::Parts {
             shared,
             member,

@@ -13,7 +13,7 @@ use crate::member::ObjectId;
 use crate::reconcile::apply::InSync;
 use crate::reconcile::targets::Target;
 use crate::reconcile::workqueue::WorkReason;
-use crate::reconcile::{apply, body, catch_panics, manifests, order};
+use crate::reconcile::{apply, member_body, catch_panics, manifests, order};
 use crate::session::Phase;
 
 /// Who is named as the cause when an object had to be created again. The watch selects by our label, so that an object whose label was removed looks
@@ -42,7 +42,7 @@ impl Engine {
                 self.targets.set_digest(key, id, Some(digest));
                 return Ok(());
             }
-            InSync::No => self.drifted(id, &body::changed_by(object)),
+            InSync::No => self.drifted(id, &member_body::changed_by(object)),
             InSync::Unknown => {}
         }
         self.workqueue.push(key, order::of_manifests(&manifests), WorkReason::Drift);

@@ -20,7 +20,7 @@ use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
 use crate::reconcile::workqueue::{WorkReason, removal_class};
-use crate::reconcile::{body, outcome, pace};
+use crate::reconcile::{member_body, outcome, pace};
 use crate::session::Phase;
 
 /// What is said of a Work of so many manifests of which these failed; `None` where none did.
@@ -103,7 +103,7 @@ impl Engine {
             match result {
                 Ok(object) => {
                     self.looked_for(entry.as_ref(), &self.named(key, ordinal, object), object);
-                    written.push(body::last_write_digest(object));
+                    written.push(member_body::last_write_digest(object));
                     if current {
                         drifted |= self.found_right(key, ordinal, plural, object);
                     }
@@ -141,7 +141,7 @@ impl Engine {
         if !self.unlisted.remove(id) {
             return;
         }
-        let was_there = |entry: &Entry| entry.written.contains(&body::last_write_digest(object));
+        let was_there = |entry: &Entry| entry.written.contains(&member_body::last_write_digest(object));
         if before.is_some_and(|entry| entry.is_applied() && !was_there(entry)) {
             self.drifted(id, REMOVED);
         }
@@ -154,9 +154,9 @@ impl Engine {
 
     /// The member answered that the object is like this, which is as it should be. True where it must be looked at again.
     fn found_right(&mut self, key: &str, ordinal: usize, plural: &str, object: &Value) -> bool {
-        let (id, digest) = (self.named(key, ordinal, object), body::digest(object));
+        let (id, digest) = (self.named(key, ordinal, object), member_body::digest(object));
         // Where another Work has it, it is right for that one.
-        if body::owning_work(object, &self.parts.cluster) == Some(key) {
+        if member_body::owning_work(object, &self.parts.cluster) == Some(key) {
             self.targets.set_digest(key, &id, Some(digest));
         }
         let answer = self.observed.answered(&id, digest, object);

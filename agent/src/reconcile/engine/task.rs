@@ -11,7 +11,7 @@ use crate::ledger::Entry;
 use crate::member::{Gvk, Member, ObjectId};
 use crate::reconcile::agent_objects::Own;
 use crate::reconcile::apply::{self, Context, Known};
-use crate::reconcile::body::ClusterNames;
+use crate::reconcile::member_body::ClusterNames;
 use crate::reconcile::failure::Failure;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::{self, Leaving, Removal};

@@ -28,7 +28,7 @@ use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
 use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
-use crate::reconcile::{body, catch_panics, webhook_retention};
+use crate::reconcile::{member_body, catch_panics, retention_layer};
 use crate::session::{Change, Phase};
 
 struct Rig {
@@ -100,7 +100,7 @@ impl Rig {
     ) -> Self {
         let stop = CancellationToken::new();
         let before = shared.ledger.is_of(cluster).unwrap();
-        let (customized, retention) = webhook_retention::in_front_of(interpreter, Arc::new(Timestamp::now));
+        let (customized, retention) = retention_layer::in_front_of(interpreter, Arc::new(Timestamp::now));
         let parts = Parts {
             namespaces: Arc::from([]),
             shared: shared.clone(),
@@ -261,7 +261,7 @@ async fn drift_is_corrected_and_foreign_things_are_left() {
         karmada_api::object::remove_label(o, labels::MANAGED);
     });
     rig.until("the mark is back", |rig| {
-        rig.member.read(&id("a")).is_some_and(|a| body::is_ours(&a, "m", "a"))
+        rig.member.read(&id("a")).is_some_and(|a| member_body::is_ours(&a, "m", "a"))
     })
     .await;
     assert_eq!(rig.value("foreign").as_deref(), Some("theirs, edited"));

@@ -12,7 +12,7 @@ use super::drift::REMOVED;
 use crate::ledger::LedgerError;
 use crate::member::{Gvk, MemberEvent, ObjectId};
 use crate::reconcile::targets::Target;
-use crate::reconcile::{body, catch_panics, orphan_candidates, watcher};
+use crate::reconcile::{member_body, catch_panics, orphan_candidates, watcher};
 
 impl Engine {
     /// A kind is watched from now on.
@@ -90,11 +90,11 @@ impl Engine {
 
     /// An object as it is now: it is compared with what is wanted, and its status is told.
     fn observed(&mut self, id: &ObjectId, object: &Value) -> Result<(), LedgerError> {
-        let marked = catch_panics::read(|| body::owning_work(object, &self.parts.cluster)).flatten();
+        let marked = catch_panics::read(|| member_body::owning_work(object, &self.parts.cluster)).flatten();
         let Some(target) = self.targets.owner(id, marked).cloned() else {
             return self.observed_unclaimed(id, object);
         };
-        let Some(digest) = catch_panics::read(|| body::digest(object)) else { return Ok(()) };
+        let Some(digest) = catch_panics::read(|| member_body::digest(object)) else { return Ok(()) };
         let same_version = self.targets.of(id).filter(|target| target.id.gvk == id.gvk);
         let claims: Vec<Target> = same_version.cloned().collect();
         let mut is_worked_on = false;

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use super::keys::{KeySet, KeyVerdict};
-use super::token::Unverified;
+use super::unverified::Unverified;
 
 /// How long nothing is asked of an issuer again.
 const PAUSE: Duration = Duration::from_secs(10);

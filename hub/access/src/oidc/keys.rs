@@ -12,7 +12,7 @@ use ring::signature::{
 };
 use serde_json::Value;
 
-use super::token::Unverified;
+use super::unverified::Unverified;
 
 /// What the keys say of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::agent_ports::estimator::{self, Estimator, RoomQuestion};
 use crate::agent_ports::pod_metrics::{self, PodMetrics, Question};
-use crate::metrics::{Measure, Metrics};
+use crate::karmada_metrics::{Measure, Metrics};
 
 /// Asks, and notes how that went.
 pub struct Measured<T: ?Sized> {

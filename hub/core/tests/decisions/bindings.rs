@@ -408,7 +408,7 @@ fn works_nobody_wants_go() {
     .unwrap();
     let places = Places::of(&binding);
     let all = ["karmada-es-m1", "karmada-es-m2", "karmada-es-m3", "karmada-es-m4", "elsewhere"];
-    assert_eq!(all.map(|namespace| places.is_orphan(namespace)), [false, false, true, true, true]);
+    assert_eq!(all.map(|namespace| places.is_unwanted(namespace)), [false, false, true, true, true]);
     assert_eq!(all.map(|namespace| places.goes_first(namespace)), [false, false, true, false, false]);
     assert_eq!(works::work_selector(&binding), ("resourcebinding.karmada.io/permanent-id", "b-1".to_owned()));
 }

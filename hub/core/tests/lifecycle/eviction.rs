@@ -140,7 +140,7 @@ fn statement_67_what_leaves_gracefully_stays_until_its_replacement_is_healthy_or
         assert_eq!(came.ended.len(), 1 - came.tasks.len());
         assert_eq!(came.look_again.map(|wait| wait.as_secs()), stays, "{age} {health} {task}");
         let places = Places::of(&binding);
-        assert!(!places.is_orphan("karmada-es-m1") && !places.goes_first("karmada-es-m1"));
+        assert!(!places.is_unwanted("karmada-es-m1") && !places.goes_first("karmada-es-m1"));
     }
 }
 
@@ -205,11 +205,11 @@ fn statement_68_never_waits_for_a_person_and_directly_for_nothing() {
     let held = assess(&never(true), timeout, now());
     assert_eq!((held.tasks.len(), held.look_again), (1, None));
     assert_eq!(assess(&never(false), timeout, now()).ended, ["m1"]);
-    assert!(!Places::of(&never(true)).is_orphan("karmada-es-m1"));
+    assert!(!Places::of(&never(true)).is_unwanted("karmada-es-m1"));
     let directly = leaving_for(1, "Unhealthy", json!({"purgeMode": "Directly"}));
     let places = Places::of(&directly);
-    assert!(places.is_orphan("karmada-es-m1") && places.goes_first("karmada-es-m1"));
-    assert!(!places.is_orphan("karmada-es-m2") && !places.goes_first("karmada-es-m2"));
+    assert!(places.is_unwanted("karmada-es-m1") && places.goes_first("karmada-es-m1"));
+    assert!(!places.is_unwanted("karmada-es-m2") && !places.goes_first("karmada-es-m2"));
 }
 
 /// The Work of a cluster that somebody else needs is never removed: who waited for that would wait for ever.
@@ -220,7 +220,7 @@ fn a_work_that_another_binding_requires_is_waited_for_by_nobody() {
         serde_json::from_value(json!([{"namespace": "n", "name": "app", "clusters": [{"name": "m1"}]}]))
             .unwrap();
     let places = Places::of(&binding);
-    assert!(!places.is_orphan("karmada-es-m1") && !places.goes_first("karmada-es-m1"));
+    assert!(!places.is_unwanted("karmada-es-m1") && !places.goes_first("karmada-es-m1"));
 }
 
 #[test]

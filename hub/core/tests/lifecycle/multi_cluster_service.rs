@@ -151,7 +151,7 @@ fn dispatched(case: &Value) -> Verdict {
     let plan = dispatch::plan(&mcs, &all, &[(provider.to_owned(), endpoints)].into(), &BTreeSet::new());
     // The name of the provider's Work was given; here the name of the slice makes one.
     let name = source["metadata"]["name"].as_str().unwrap();
-    let renamed = plan.put.iter().map(|work| karmada_core::work_name::renamed(work, name));
+    let renamed = plan.put.iter().map(|work| karmada_core::work_name_taken::renamed(work, name));
     let renamed: Vec<Work> = renamed.collect();
     let wanted: Vec<Value> = case["works"].as_array().into_iter().flatten().map(work).collect();
     compare(&json!(wanted), &works(&renamed))

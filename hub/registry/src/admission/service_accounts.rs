@@ -11,7 +11,7 @@ use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
 use super::Admission;
-use crate::object_identity::generated_name;
+use crate::generated_name::generated_name;
 use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Operation};
 

@@ -142,7 +142,7 @@ async fn what_lost_its_marks_is_managed_on() {
         metadata.remove("annotations");
     });
     rig.until("marked again", |rig| {
-        rig.member.read(&id("a")).is_some_and(|object| body::is_ours(&object, "m", "a"))
+        rig.member.read(&id("a")).is_some_and(|object| member_body::is_ours(&object, "m", "a"))
     })
     .await;
     rig.commit(&[put("a", 2, &[config("a", "2")], false)]);

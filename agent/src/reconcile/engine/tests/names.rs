@@ -158,7 +158,7 @@ async fn what_the_agent_lives_by_is_neither_changed_nor_removed() {
     let mut identity = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "karmada-agent-identity", "namespace": "agents"},
         "data": {"identity.json": "b3Vycw=="}});
     rig.member.seed(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}}));
-    rig.member.seed(body::stamped(&identity, "m", "w"));
+    rig.member.seed(member_body::stamped(&identity, "m", "w"));
     let named = ObjectId::of(&identity);
     let before = rig.member.read(&named);
     identity["data"]["identity.json"] = json!("dGhlaXJz");

@@ -5,7 +5,7 @@ use crate::outbox::Outbox;
 
 /// As a Work `key` of this cluster brought it.
 fn marked(name: &str, key: &str) -> Value {
-    body::stamped(&config(name, "old"), "m", key)
+    member_body::stamped(&config(name, "old"), "m", key)
 }
 
 /// The Works that are told as orphans, until nothing more is told.
@@ -67,7 +67,7 @@ async fn what_a_restored_member_brings_back_is_told_and_left_until_a_person_deci
         rig.until("let go of", is_done).await;
         let left = rig.member.read(&id("back"));
         assert_eq!(left.is_some(), preserve);
-        assert!(left.is_none_or(|object| !body::is_ours(&object, "m", "gone")));
+        assert!(left.is_none_or(|object| !member_body::is_ours(&object, "m", "gone")));
         assert_eq!(rig.value("a").as_deref(), Some("1"));
     }
 }
@@ -104,7 +104,7 @@ async fn what_is_on_its_way_is_no_orphan() {
     // Of a Work that the hub has not told yet, of one that is suspended, of another cluster's, and one that is on its way out.
     rig.member.seed(marked("late", "late"));
     rig.member.seed(marked("suspended", "s"));
-    rig.member.seed(body::stamped(&config("theirs", "1"), "other", "w"));
+    rig.member.seed(member_body::stamped(&config("theirs", "1"), "other", "w"));
     rig.member.seed(marked("ending", "ending"));
     tokio::time::sleep(Duration::from_secs(10)).await;
     rig.member.remove(&id("ending"));
@@ -186,7 +186,7 @@ async fn what_a_held_work_does_not_name_any_more_is_told_and_left_until_a_person
         rig.until("let go of", |rig| is_removed(rig, "w/former")).await;
         let left = rig.member.read(&id("back"));
         assert_eq!(left.is_some(), preserve);
-        assert!(left.is_none_or(|object| !body::is_ours(&object, "m", "w")));
+        assert!(left.is_none_or(|object| !member_body::is_ours(&object, "m", "w")));
         assert_eq!((rig.value("a").as_deref(), rig.applied("w")), (Some("1"), true));
     }
 }
@@ -230,7 +230,7 @@ async fn of_a_kind_that_no_work_has_any_more_it_is_found_as_well() {
     let member = MemoryMember::new("m", 1, Duration::ZERO);
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}});
-    member.seed(body::stamped(&secret, "m", "w"));
+    member.seed(member_body::stamped(&secret, "m", "w"));
     let ledger = Ledger::in_memory().unwrap();
     ledger.commit(&[put("w", 1, &[config("a", "1")], false), caught_up()]).unwrap();
     let rig = Rig::new(member, ledger);

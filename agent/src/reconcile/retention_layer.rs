@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::body;
+use super::member_body;
 
 /// Answers that are kept; the oldest go first, and are asked for again.
 const MOST: usize = 1024;
@@ -158,7 +158,7 @@ impl Interpreter for WebhookRetention {
 
     fn retain(&self, desired: &mut Value, observed: &Value) -> Answer<()> {
         let retained = self.find(desired, observed)?;
-        *desired = body::stamped_as(&retained, desired)?;
+        *desired = member_body::stamped_as(&retained, desired)?;
         Ok(())
     }
 
@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn retained(layer: &WebhookRetention, observed: &Value) -> Answer<Value> {
-        let mut desired = body::stamped(&manifest(1), "m", "w");
+        let mut desired = member_body::stamped(&manifest(1), "m", "w");
         layer.retain(&mut desired, observed).map(|()| desired)
     }
 
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(sent, manifest(7));
         layer.answered(question.digest, Ok(manifest(7)));
         let kept = retained(&layer, &there(7, 2)).unwrap();
-        assert_eq!(kept, body::stamped(&manifest(7), "m", "w"), "it bears the Work's marks");
+        assert_eq!(kept, member_body::stamped(&manifest(7), "m", "w"), "it bears the Work's marks");
         assert_ne!(unanswered(&layer, &there(8, 2)).digest, question.digest);
         // Another webhook, or the same with another content, may say otherwise.
         layer.replace(&[decided_by("b")]);
