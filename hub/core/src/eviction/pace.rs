@@ -91,4 +91,21 @@ mod tests {
         assert_eq!(lane.ask(&"e", second(30)), Some(second(2)), "two that are late do not leave together");
         assert_eq!(lane.ask(&"e", second(32)), None);
     }
+    #[test]
+    fn who_was_late_moves_those_behind_and_who_stays_moves_nobody() {
+        let second = Duration::from_secs;
+        let mut lane = Lane::new(second(2));
+        assert_eq!(lane.ask(&"a", second(10)), None);
+        assert_eq!(lane.ask(&"b", second(10)), Some(second(2)));
+        assert_eq!(lane.ask(&"c", second(10)), Some(second(4)));
+        assert_eq!(lane.ask(&"b", second(13)), None);
+        assert_eq!(lane.ask(&"c", second(14)), Some(second(2)), "one second after another is too soon");
+        assert_eq!(lane.ask(&"d", second(14)), Some(second(4)));
+        lane.forget(&"d");
+        assert_eq!(lane.ask(&"e", second(14)), Some(second(6)), "the others keep their turns");
+        lane.forget(&"nobody");
+        lane.forget(&"e");
+        assert_eq!(lane.ask(&"c", second(30)), None);
+        assert!(!lane.is_idle(second(31)) && lane.is_idle(second(32)), "it left late, and counts from then");
+    }
 }
