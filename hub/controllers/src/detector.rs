@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::PropagationPolicy;
-use karmada_api::strings::{annotations, events};
+use karmada_api::strings::{annotations, events, labels};
 use karmada_api::{names, object};
 use karmada_core::detector::{self, BindingChange, BindingError, Decision, Takeover, activation};
 use karmada_core::service_import;
@@ -283,7 +283,10 @@ impl Detector {
         };
         let namespace = object::namespace(template);
         let near = if namespace.is_empty() { Vec::new() } else { self.shared.policies.never_read(namespace) };
-        let wide = self.shared.policies.never_read("");
+        // One for the whole fleet comes behind any of the namespace, unless it has the template already.
+        let is_near = matches!(decision, Decision::Claimed(policy) if !policy.namespace().is_empty())
+            && object::label(template, labels::CLUSTER_PROPAGATION_POLICY_ID).is_none();
+        let wide = if is_near { Vec::new() } else { self.shared.policies.never_read("") };
         let Some(name) = near.first().or(wide.first()).filter(|_| !stays) else { return Ok(()) };
         let kind = if near.is_empty() { "ClusterPropagationPolicy" } else { "PropagationPolicy" };
         let words = format!(

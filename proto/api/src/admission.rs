@@ -86,7 +86,10 @@ pub fn validate(
         }
         (WORK_GROUP, "ResourceBinding" | "ClusterResourceBinding") => {
             let mut errors = validation::binding::validate_binding(new);
-            let names = |of: &Value| of.pointer("/spec/resource").cloned();
+            let names = |of: &Value| {
+                ["apiVersion", "kind", "namespace", "name"]
+                    .map(|field| of.pointer(&format!("/spec/resource/{field}")).cloned())
+            };
             if operation == Operation::Create || old.is_some_and(|old| names(old) != names(new)) {
                 errors.extend(validation::binding::validate_reach(new));
             }

@@ -142,15 +142,20 @@ async fn a_policy_that_cannot_be_read_keeps_what_it_may_mean() {
         policy
     };
     let readable = named("another", "PropagationPolicy");
-    let mut claimed = testing::config_map("web");
-    claimed["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "damaged"});
-    for damaged in [
-        unreadable("PropagationPolicy", json!("default")),
-        unreadable("ClusterPropagationPolicy", Value::Null),
+    for (damaged, id, is_near) in [
+        (unreadable("PropagationPolicy", json!("default")), "propagationpolicy.karmada.io/permanent-id", true),
+        (unreadable("ClusterPropagationPolicy", Value::Null), "clusterpropagationpolicy.karmada.io/permanent-id", false),
     ] {
-        for template in [testing::config_map("web"), claimed.clone()] {
+        let mut claimed = testing::config_map("web");
+        claimed["metadata"]["labels"] = json!({id: "damaged"});
+        for (template, is_claimed) in [(testing::config_map("web"), false), (claimed, true)] {
             for policies in [vec![], vec![readable.clone()]] {
+                let is_anothers = !policies.is_empty() && !is_near && !is_claimed;
                 let rig = Rig::new(policies.into_iter().chain([damaged.clone(), template.clone()])).await;
+                if is_anothers {
+                    assert!(is_bound(&rig).await, "a policy of the namespace comes before all of the fleet's");
+                    continue;
+                }
                 let words = look(&rig).await.expect_err("it waits").to_string();
                 assert!(words.contains("PropagationPolicy damaged cannot be read"), "{words}");
                 let kept = rig.api.value("v1", "ConfigMap", "default", "web").unwrap();

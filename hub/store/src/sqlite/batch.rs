@@ -73,6 +73,12 @@ pub(super) struct Batch<'a> {
 /// By how much a change may make a value larger on a full disk: a deletion that waits for finalizers notes when it began.
 const DELETION_STAMP_BYTES: usize = 1024;
 
+/// Whether a value says that it is being deleted. One that cannot be read, as it is encrypted, does not.
+fn is_stamped(value: &[u8]) -> bool {
+    const STAMP: &[u8] = b"\"deletionTimestamp\":\"";
+    value.windows(STAMP.len()).any(|part| part == STAMP)
+}
+
 /// Where a key stands.
 #[derive(Clone, Copy)]
 struct Live {
@@ -108,7 +114,8 @@ impl<'a> Batch<'a> {
         let previous = live.map(|live| self.value(key, live)).transpose()?;
         if let Some(room) = &mut self.short {
             let grows = previous.as_ref().is_none_or(|old| value.len() > old.len() + DELETION_STAMP_BYTES);
-            if grows || !room.take(value.len() as u64 + PAGE_BYTES as u64) {
+            let of_deletion = previous.as_ref().is_some_and(|old| value.len() < old.len()) || is_stamped(value);
+            if grows || !room.take(value.len() as u64 + PAGE_BYTES as u64, of_deletion) {
                 return Ok(Err(StoreError::Full));
             }
         }

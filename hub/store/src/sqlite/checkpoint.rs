@@ -49,8 +49,10 @@ impl WalUse {
             self.wal.drained.wait_for(&mut pages, CHECKPOINT_TIMEOUT);
         }
         let done = transaction();
-        if let Ok((_, written)) = &done {
-            *pages += written;
+        match &done {
+            Ok((_, written)) => *pages += written,
+            // It may be the log that had no room left: it starts over once all of it is in the file, however little was written since.
+            Err(_) => *pages = (*pages).max(CHECKPOINT_PAGES),
         }
         if *pages >= CHECKPOINT_PAGES {
             // Full: it has been told already.
@@ -58,6 +60,16 @@ impl WalUse {
         }
         MutexGuard::unlock_fair(pages);
         done.map(|(done, _)| done)
+    }
+}
+
+impl WalUse {
+    /// Has what the log holds moved into the file, and waits for that, though not for ever: a read that lasts long may hold it open.
+    pub fn drain(&self) {
+        let mut pages = self.wal.pages.lock();
+        *pages = (*pages).max(CHECKPOINT_PAGES);
+        let _ = self.grown.try_send(());
+        self.wal.drained.wait_for(&mut pages, CHECKPOINT_TIMEOUT);
     }
 }
 

@@ -15,8 +15,10 @@ use rusqlite::{Connection, ErrorCode};
 
 /// What the disk must have beside the room: more than one write needs.
 const MARGIN: u64 = 4 << 20;
-/// The part of the room that puts may take; the others are for deletions, and for forgetting what was deleted.
+/// The part of the room that puts may take, and the part that those of deletions may; the rest is for deletions themselves, and for forgetting what
+/// was deleted.
 const PUTS_PART: u64 = 4;
+const DELETIONS_PART: u64 = 4;
 
 /// The room, or the lack of it.
 #[derive(Debug)]
@@ -24,8 +26,9 @@ pub(super) struct Reserve {
     file: PathBuf,
     bytes: u64,
     is_there: bool,
-    /// What puts have taken of the room since it was given up.
+    /// What puts have taken of the room since it was given up, and what puts of deletions have.
     taken: u64,
+    taken_by_deletions: u64,
 }
 
 /// What puts may still take while the store is short of room, in bytes. Each adds a row, however much it replaces: without an end to that,
@@ -36,12 +39,18 @@ pub(super) struct PutRoom {
     pub freed: u64,
     /// Of the room that was kept.
     pub kept: u64,
+    /// The same for puts that a deletion begins or ends with: its stamp, and what takes finalizers off.
+    pub deletions: u64,
 }
 
 impl PutRoom {
     /// Takes so many bytes. False: there are not so many.
-    pub fn take(&mut self, bytes: u64) -> bool {
-        let from = if self.freed >= bytes { &mut self.freed } else { &mut self.kept };
+    pub fn take(&mut self, bytes: u64, of_deletion: bool) -> bool {
+        let from = match of_deletion {
+            _ if self.freed >= bytes => &mut self.freed,
+            true => &mut self.deletions,
+            false => &mut self.kept,
+        };
         let left = from.checked_sub(bytes);
         *from = left.unwrap_or(*from);
         left.is_some()
@@ -53,7 +62,7 @@ impl Reserve {
     pub fn open(database: &Path, bytes: u64) -> Reserve {
         let mut name = database.as_os_str().to_owned();
         name.push(".reserve");
-        let mut reserve = Reserve { file: PathBuf::from(name), bytes, is_there: false, taken: 0 };
+        let mut reserve = Reserve { file: PathBuf::from(name), bytes, is_there: false, taken: 0, taken_by_deletions: 0 };
         if let Err(error) = reserve.restore() {
             tracing::warn!(%error, file = %reserve.file.display(), bytes, "no room can be kept for a full disk");
         }
@@ -83,9 +92,13 @@ impl Reserve {
     }
 
     fn has_margin(&self) -> bool {
+        self.has_room(MARGIN)
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let disk = rustix::fs::statvfs(folder.unwrap_or(Path::new(".")));
-        disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= MARGIN)
+        disk.is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= bytes)
     }
 
     /// Whether the room is there.
@@ -98,22 +111,27 @@ impl Reserve {
         if self.is_there {
             return None;
         }
-        let freed = self.freed(db);
-        if freed >= self.bytes || self.restore().is_ok() {
-            self.taken = 0;
+        if self.has_room(self.bytes + MARGIN) && self.restore().is_ok() {
+            (self.taken, self.taken_by_deletions) = (0, 0);
             return None;
         }
-        Some(self.put_room(freed))
+        let freed = self.freed(db);
+        (freed < self.bytes).then(|| self.put_room(freed))
     }
 
     /// The same right after the room was given up.
     pub fn put_room(&self, freed: u64) -> PutRoom {
-        PutRoom { freed, kept: (self.bytes / PUTS_PART).saturating_sub(self.taken) }
+        PutRoom {
+            freed,
+            kept: (self.bytes / PUTS_PART).saturating_sub(self.taken),
+            deletions: (self.bytes / DELETIONS_PART).saturating_sub(self.taken_by_deletions),
+        }
     }
 
     /// Puts took what is missing in `left` of what they might take.
     pub fn took(&mut self, left: PutRoom) {
         self.taken = (self.bytes / PUTS_PART).saturating_sub(left.kept);
+        self.taken_by_deletions = (self.bytes / DELETIONS_PART).saturating_sub(left.deletions);
     }
 
     /// Bytes of the database's pages that hold nothing.
@@ -156,4 +174,19 @@ fn allocate(path: &Path, bytes: u64, margin: u64) -> std::io::Result<()> {
         outcome => outcome?,
     }
     file.set_len(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn puts_leave_to_deletions_what_is_theirs() {
+        let mut room = PutRoom { freed: 10, kept: 5, deletions: 4 };
+        assert!(room.take(6, false), "of what is free already");
+        assert!(room.take(5, false) && !room.take(5, false) && !room.take(5, true));
+        assert!(room.take(4, true), "what is left free is enough for it");
+        assert!(room.take(4, true) && !room.take(1, true));
+        assert_eq!(room, PutRoom { freed: 0, kept: 0, deletions: 0 });
+    }
 }

@@ -124,6 +124,8 @@ struct Writer {
     trouble: Arc<Mutex<Option<StoreError>>>,
     /// Whether what is forgotten is removed beside what is written.
     sweeps: bool,
+    /// It found no room: it is not tried before something else is written.
+    sweep_waits: bool,
     /// False after a failure, until the file has told where the store stands.
     sure: bool,
     /// To be done after what came before it.
@@ -175,6 +177,7 @@ pub(super) fn start(
         short: None,
         trouble: trouble.clone(),
         sweeps: true,
+        sweep_waits: false,
         sure: true,
         cleaning: None,
     };
@@ -231,7 +234,7 @@ impl Writer {
 
     /// Whether there is something to forget. After a failure not before the next write has found out where the store stands.
     fn is_sweeping(&self) -> bool {
-        self.sure && compaction::is_due(&self.meta)
+        self.sure && !self.sweep_waits && compaction::is_due(&self.meta)
     }
 
     fn take(&mut self, request: Request, batch: &mut Vec<Pending>, bytes: &mut usize) {
@@ -256,6 +259,8 @@ impl Writer {
     }
 
     fn commit(&mut self, batch: Vec<Pending>) {
+        // What found no room is tried again beside the next write, and not by itself again and again.
+        self.sweep_waits &= batch.is_empty();
         match self.transact(&batch) {
             Ok((meta, events, answers)) => {
                 self.stand_at(meta, events);
@@ -268,6 +273,7 @@ impl Writer {
             Err(error) => {
                 tracing::warn!(%error, writes = batch.len(), "a commit failed, nothing of it was acknowledged");
                 *self.trouble.lock() = Some(error.again());
+                self.sweep_waits = true;
                 self.sure = false;
                 let _ = self.make_sure();
                 for pending in batch {
@@ -292,11 +298,13 @@ impl Writer {
             self.short = Some(self.reserve.put_room(0));
             done = self.write(batch);
         }
-        if self.short.is_some() && done.as_ref().is_err_and(|error| self.reserve.is_full(error)) {
-            // What is forgotten beside them may be what finds no room.
+        if done.as_ref().is_err_and(|error| self.reserve.is_full(error)) {
+            // The log starts over once all of it is in the file; and what is forgotten beside them may be what finds no room.
+            self.wal.drain();
             self.sweeps = false;
             done = self.write(batch);
             self.sweeps = true;
+            self.sweep_waits = true;
         }
         let done = done.map_err(|error| {
             if self.short.is_some() && self.reserve.is_full(&error) {

@@ -342,6 +342,23 @@ async fn delete_when_full(store: &SqliteStore) {
     say("done");
 }
 
+/// A read that lasts holds the log open, so that it cannot start over: deletions find no room then. Once it is over they do.
+async fn hold_the_log(store: &SqliteStore, revisions: &mut [Option<u64>]) {
+    let reader = rusqlite::Connection::open(std::env::var(FILE).unwrap()).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    let rows: i64 = reader.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap();
+    assert!(rows > 0);
+    for (at, held) in revisions.iter_mut().enumerate().take(20) {
+        let Some(revision) = *held else { continue };
+        match store.delete(&format!("/{at:02}"), revision).await {
+            Ok(_) => *held = None,
+            Err(StoreError::Full) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    reader.execute_batch("COMMIT").unwrap();
+}
+
 /// Fills the disk with large values that are changed again and again, as an object of 400 KB may be, and then deletes them.
 async fn delete_after_changes_when_full(store: &SqliteStore) {
     const KEYS: usize = 60;
@@ -357,6 +374,7 @@ async fn delete_after_changes_when_full(store: &SqliteStore) {
     assert!(matches!(store.health(), Err(StoreError::Full)), "the disk is not full");
     let written = revisions.iter().flatten().count();
     assert!(written > 20, "{written}");
+    hold_the_log(store, &mut revisions).await;
     for (at, revision) in revisions.iter().enumerate() {
         if let Some(revision) = revision {
             store
