@@ -185,7 +185,7 @@ pub async fn run(parts: Parts, stop: CancellationToken) -> Result<(), LedgerErro
             }
             Ok(()) = documents.changed() => engine.customize()?,
             Some(finished) = engine.running.join_next() => engine.finished(finished)?,
-            answered = engine.asking.next() => engine.hub_answered(answered),
+            answered = engine.asking.next() => engine.hub_answered(answered)?,
             keys = shared.take_changed() => {
                 for key in keys {
                     engine.entry_changed(&key, false)?;

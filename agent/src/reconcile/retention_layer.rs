@@ -53,7 +53,8 @@ struct State {
 
 enum Answered {
     Retained { object: Arc<Value>, bytes: usize },
-    Failed { why: String, until: Instant },
+    /// Until when it holds, once it was read: however long that takes, it is told once.
+    Failed { why: String, until: Option<Instant> },
 }
 
 impl Answered {
@@ -82,7 +83,7 @@ impl WebhookRetention {
                 let bytes = object.to_string().len();
                 Answered::Retained { object: Arc::new(object), bytes }
             }
-            Err(why) => Answered::Failed { why, until: Instant::now() + AGAIN },
+            Err(why) => Answered::Failed { why, until: None },
         };
         self.0.lock().put(question, answer);
     }
@@ -90,21 +91,26 @@ impl WebhookRetention {
     /// The question that has to be put before it is known what of `observed` stays, or none where the hub answered it.
     fn find(&self, desired: &Value, observed: &Value) -> Result<Arc<Value>, InterpretError> {
         let (api_version, kind) = (object::api_version(desired), object::kind(desired));
-        let state = self.0.lock();
-        let Some(webhook) = state.kinds.get(&(api_version.to_owned(), kind.to_owned())) else {
-            return Err(InterpretError::no_hook(Operation::Retain, desired));
+        let webhook = self.0.lock().kinds.get(&(api_version.to_owned(), kind.to_owned())).cloned();
+        // It was asked as there was one: without an answer nothing would be kept of the member's object.
+        let Some(webhook) = webhook else {
+            let why = "who decides what of it stays changes just now".to_owned();
+            return Err(InterpretError::Outside { why, again: AGAIN });
         };
         let observed = told(observed).to_string();
-        let digest = digest([webhook, &desired.to_string(), &observed]);
-        match state.answers.get(&digest) {
+        let digest = digest([&webhook, &desired.to_string(), &observed]);
+        match self.0.lock().answers.get_mut(&digest) {
             Some(Answered::Retained { object, .. }) => return Ok(object.clone()),
-            Some(Answered::Failed { why, until }) if *until > Instant::now() => {
-                return Err(InterpretError::Outside { why: why.clone(), again: AGAIN });
+            Some(Answered::Failed { why, until }) => {
+                let until = *until.get_or_insert(Instant::now() + AGAIN);
+                if until > Instant::now() {
+                    return Err(InterpretError::Outside { why: why.clone(), again: AGAIN });
+                }
             }
-            _ => {}
+            None => {}
         }
         Err(InterpretError::Unanswered(Arc::new(Question {
-            whom: webhook.clone(),
+            whom: webhook,
             webhook_digest: Digest::default(),
             operation: Operation::Retain,
             api_version: api_version.to_owned(),
@@ -231,7 +237,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_the_hub_answered_holds_for_the_same_object_whatever_is_counted_in_it() {
         let layer = WebhookRetention::default();
-        assert!(matches!(retained(&layer, &there(7, 1)), Err(InterpretError::NoHook { .. })));
+        assert!(matches!(retained(&layer, &there(7, 1)), Err(InterpretError::Outside { .. })), "it is not its turn");
         layer.replace(&[decided_by("a"), Customization::default()]);
         assert!(layer.enabled(KIND.0, KIND.1, Operation::Retain));
         assert!(!layer.enabled("", "", Operation::Retain));
@@ -253,6 +259,8 @@ mod tests {
         layer.replace(&[decided_by("a")]);
         let question = unanswered(&layer, &there(7, 1));
         layer.answered(question.digest, Err("the webhook is away".into()));
+        // Its reader may come late.
+        tokio::time::advance(AGAIN * 10).await;
         let why = retained(&layer, &there(7, 1)).unwrap_err();
         assert_eq!(why.to_string(), "the webhook is away");
         tokio::time::advance(AGAIN).await;

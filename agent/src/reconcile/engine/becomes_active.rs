@@ -19,6 +19,9 @@ impl Engine {
     pub(super) fn link_moved(&mut self, view: &LinkView) -> Result<(), LedgerError> {
         let rested = self.fence.rests();
         self.fence.sees(view, self.now());
+        if matches!(view, LinkView::Connected { .. }) {
+            self.hub_is_there();
+        }
         if rested && !self.fence.rests() { self.take_over() } else { Ok(()) }
     }
 

@@ -169,6 +169,9 @@ impl Engine {
 
     /// Writes and tells the outcome of applying a Work, where it is news.
     pub(super) fn conclude(&mut self, outcome: Outcome) -> Result<(), LedgerError> {
+        if outcome.applied.ok {
+            self.asking.is_over(&outcome.key);
+        }
         let (key, applied) = (outcome.key.clone(), outcome.applied.clone());
         let counts = &self.parts.shared.counts;
         let counter = if applied.ok { &counts.applied } else { &counts.failed };

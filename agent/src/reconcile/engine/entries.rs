@@ -135,6 +135,7 @@ impl Engine {
         self.workqueue.drop_key(key);
         self.waits.clear(key);
         self.removals.clear(key);
+        self.asking.is_over(key);
         self.asks(key, None);
         self.statuses.forget(key);
         self.quarantined.remove(key);

@@ -1,12 +1,15 @@
 //! What of the member's objects stays, where an interpreter webhook decides it: the hub is asked, as the agent reaches no webhook.
 //!
 //! In: a Work's turn that ended because the hub is to be asked first. Out: the question, and another turn once it is answered. Until then what
-//! stands stays, and nothing is told of the Work that is not known.
+//! stands stays, and nothing is told of the Work that is not known. While the hub is away nobody looks again and again: who needs it waits for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use karmada_interpreter::{InterpretError, Question};
 use karmada_proto::v1::{RetentionOf, ask_hub, hub_answer};
 use karmada_proto::{body, one_line};
@@ -14,25 +17,32 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::Engine;
+use crate::agent_state::LinkView;
 use crate::ledger::LedgerError;
 use crate::reconcile::failure::Failure;
 use crate::reconcile::workqueue::WorkReason;
+use crate::session::Phase;
 
 /// An answer is waited for so long: a webhook has half a minute, and the link may be slow.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What nobody answered is asked again after this.
-const AGAIN: Duration = Duration::from_secs(15);
+/// Turns in a row that only asked, after which that is told as a failure and waited over: the object is another one each time that the hub answers.
+const TURNS: u32 = 5;
 
 /// Works of which the hub is asked something: of each one thing at a time.
 #[derive(Default)]
 pub(super) struct Asking {
     keys: BTreeSet<String>,
     tasks: JoinSet<Answered>,
+    /// How many turns in a row each did nothing but ask.
+    turns: BTreeMap<String, u32>,
+    /// Those that wait until the hub is there, and how early they have their turn.
+    parked: BTreeMap<String, u8>,
 }
 
-/// A Work of which the hub was asked something, and whether it answered.
+/// A Work of which the hub was asked something, the hash of its body then, and whether the hub answered.
 pub(super) struct Answered {
     key: String,
+    hash: Bytes,
     class: u8,
     is_answered: bool,
 }
@@ -40,19 +50,30 @@ pub(super) struct Answered {
 impl Asking {
     /// The next Work whose question came to its end, once there is one.
     pub(super) async fn next(&mut self) -> Answered {
-        loop {
-            match self.tasks.join_next().await {
-                Some(Ok(answered)) => return answered,
-                // It panicked, and of whom is not known: whoever has a turn asks again.
-                Some(Err(_)) => self.keys.clear(),
-                None => std::future::pending().await,
-            }
+        match self.tasks.join_next().await {
+            // Each catches its panics, and none is aborted.
+            Some(Ok(answered)) => answered,
+            Some(Err(_)) | None => std::future::pending().await,
         }
+    }
+
+    /// A Work's turn came to its end, or the Work is gone.
+    pub(super) fn is_over(&mut self, key: &str) {
+        self.turns.remove(key);
+        self.parked.remove(key);
+    }
+
+    /// One more turn that only asked. False: they are too many.
+    fn one_more(&mut self, key: &str) -> bool {
+        let turns = self.turns.entry(key.to_owned()).or_default();
+        *turns += 1;
+        *turns <= TURNS
     }
 }
 
 impl Engine {
-    /// Has the hub asked what a Work's turn needs to know. True where there is anything: the Work then has another turn.
+    /// Has the hub asked what a Work's turn needs to know. True where the turn is not over before that is answered: there is anything to ask, and
+    /// nothing else failed, which is told at once.
     pub(super) fn asks_hub(
         &mut self,
         (key, class): (&str, u8),
@@ -65,33 +86,60 @@ impl Engine {
             }
             _ => None,
         };
+        let mut all = results.iter().enumerate().filter_map(unanswered);
         // One after the other: the next turn asks for the next.
-        let Some((ordinal, question)) = results.iter().enumerate().find_map(unanswered) else { return false };
-        if !self.asking.keys.insert(key.to_owned()) {
-            return true;
+        let Some((ordinal, question)) = all.next() else { return false };
+        let failed = results.iter().filter(|(_, result)| result.is_err()).count();
+        let only_asks = failed == 1 + all.count() && self.asking.one_more(key);
+        if !matches!(*self.parts.shared.link.borrow(), LinkView::Connected { .. }) {
+            self.asking.parked.insert(key.to_owned(), class);
+        } else if self.asking.keys.insert(key.to_owned()) {
+            self.ask((key, class), hash, ordinal, question);
         }
-        let receiver = self.parts.shared.hub_questions.put(ask(key, hash, ordinal, &question));
+        only_asks
+    }
+
+    fn ask(&mut self, (key, class): (&str, u8), hash: &Bytes, ordinal: u32, question: Arc<Question>) {
+        let receiver = self.parts.shared.hub_questions.put(put(key, hash, ordinal, &question));
         let retention = self.parts.retention.clone();
-        let key = key.to_owned();
-        self.asking.tasks.spawn(async move {
+        let (key, hash) = (key.to_owned(), hash.clone());
+        let asked = key.clone();
+        let answer = async move {
             let answer = tokio::time::timeout(PATIENCE, receiver).await;
-            let result = answer.ok().and_then(Result::ok).and_then(|answer| decided(&key, answer));
+            let result = answer.ok().and_then(Result::ok).and_then(|answer| decided(&asked, answer));
             let is_answered = result.is_some();
             if let Some(result) = result {
                 retention.answered(question.digest, result);
             }
-            Answered { key, class, is_answered }
+            is_answered
+        };
+        self.asking.tasks.spawn(async move {
+            let is_answered = AssertUnwindSafe(answer).catch_unwind().await.unwrap_or(false);
+            Answered { key, hash, class, is_answered }
         });
-        true
     }
 
-    /// Who waited for the hub has another turn; for an answer that did not come, later.
-    pub(super) fn hub_answered(&mut self, Answered { key, class, is_answered }: Answered) {
+    /// Who waited for the hub has another turn: for a body that is applied at the pace of drift, as a hub that was away is asked about all of them at
+    /// once; and later where nobody answered.
+    pub(super) fn hub_answered(&mut self, answered: Answered) -> Result<(), LedgerError> {
+        let Answered { key, hash, class, is_answered } = answered;
         self.asking.keys.remove(&key);
-        if is_answered {
-            self.workqueue.push(&key, class, WorkReason::New);
+        let entry = self.parts.shared.ledger.entry(&key)?;
+        let Some(entry) = entry.filter(|entry| entry.phase == Phase::Desired) else { return Ok(()) };
+        if is_answered || entry.hash != hash {
+            let cause = if entry.is_applied() { WorkReason::Drift } else { WorkReason::New };
+            self.workqueue.push(&key, class, cause);
         } else {
-            self.workqueue.again(&key, class, self.now() + AGAIN);
+            let due = self.now() + self.waits.failed(&key);
+            self.workqueue.again(&key, class, due);
+        }
+        Ok(())
+    }
+
+    /// The hub is there: who waited for that asks now.
+    pub(super) fn hub_is_there(&mut self) {
+        for (key, class) in std::mem::take(&mut self.asking.parked) {
+            self.workqueue.push(&key, class, WorkReason::Drift);
         }
     }
 
@@ -104,7 +152,7 @@ impl Engine {
 }
 
 /// The question as it goes to the hub.
-fn ask(key: &str, hash: &Bytes, ordinal: u32, question: &Question) -> ask_hub::Question {
+fn put(key: &str, hash: &Bytes, ordinal: u32, question: &Question) -> ask_hub::Question {
     let encoded = body::encode(&Bytes::from(question.body.clone()));
     ask_hub::Question::RetentionOf(RetentionOf {
         key: key.to_owned(),

@@ -115,6 +115,41 @@ async fn a_webhook_that_fails_is_told_in_the_works_condition_and_asked_again() {
     assert_eq!(rig.value("a").as_deref(), Some("site"));
 }
 
+/// Who changes an object all the time is not waited for without end: that is told, and the waits grow.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_another_one_each_time_is_told_and_waited_over() {
+    let rig = changed_at_the_site().await;
+    let begun = Instant::now();
+    let mut asked_for = 0;
+    while begun.elapsed() < Duration::from_secs(120) {
+        let waiting = tokio::time::timeout(Duration::from_secs(30), rig.shared.hub_questions.come()).await;
+        let Some(question) = waiting.ok().and_then(|()| rig.shared.hub_questions.take()) else { continue };
+        asked_for += 1;
+        rig.member.edit(&id("a"), |o| *o.pointer_mut("/data/k").unwrap() = json!(format!("site {asked_for}")));
+        question.answer.send(retained(&config("a", "hub"))).unwrap();
+    }
+    assert!(said(&rig, "a").contains("has not answered yet"), "{}", said(&rig, "a"));
+    assert!((6..60).contains(&asked_for), "{asked_for}");
+}
+
+/// While the hub is away nothing is asked or looked at again and again; once it is there all are, at the pace of drift.
+#[tokio::test(start_paused = true)]
+async fn who_needs_the_hub_waits_until_it_is_there() {
+    let rig = changed_at_the_site().await;
+    asked(&rig).await.2.answer.send(retained(&config("a", "site"))).unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    rig.shared.link.send_replace(LinkView::away(crate::cause::Cause::Tcp, "gone"));
+    rig.member.edit(&id("a"), |o| *o.pointer_mut("/data/k").unwrap() = json!("another"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(rig.shared.hub_questions.take().is_none());
+    rig.shared.link.send_replace(LinkView::Connected { epoch: 1 });
+    let (_, observed, question) = asked(&rig).await;
+    assert_eq!(observed["data"], json!({"k": "another"}));
+    question.answer.send(retained(&config("a", "hub"))).unwrap();
+    rig.until("brought back", |rig| rig.value("a").as_deref() == Some("hub")).await;
+}
+
 /// A Work that is deleted while the hub is asked is removed, and an answer that comes later makes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_work_that_goes_meanwhile_is_removed_for_good() {
