@@ -8,9 +8,9 @@ use karmada_interpreter::{InterpretError, Interpreter, conflict_resolution};
 use serde_json::Value;
 
 use super::agent_objects::Own;
-use super::member_body::{self, ClusterNames};
 use super::failure::Failure;
 use super::manifests::in_order;
+use super::member_body::{self, ClusterNames};
 use crate::member::{Member, MemberError, ObjectId};
 
 /// What every call needs.

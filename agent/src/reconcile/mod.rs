@@ -22,13 +22,13 @@
 
 pub mod agent_objects;
 pub mod apply;
-pub mod member_body;
 pub mod catch_panics;
 pub mod engine;
 pub mod failure;
 mod failure_log;
 pub mod fence;
 pub mod manifests;
+pub mod member_body;
 mod observed_during_write;
 pub mod order;
 mod orphan_candidates;
@@ -36,12 +36,12 @@ pub mod orphan_rows;
 mod orphan_scan;
 pub mod pace;
 pub mod removal;
+pub mod retention_layer;
 mod retry_after;
 mod service_endpoints;
 mod targets;
 mod unanswered;
 mod watcher;
-pub mod retention_layer;
 pub mod workqueue;
 
 pub use crate::ledger::outcome;

@@ -6,9 +6,9 @@ use karmada_api::object;
 use serde_json::Value;
 
 use super::apply::Context;
-use super::member_body;
 use super::failure::Failure;
 use super::manifests::in_order;
+use super::member_body;
 use crate::member::{Member, MemberError, ObjectId, Unserved};
 
 /// What a removal came to.

@@ -52,9 +52,15 @@ struct State {
 }
 
 enum Answered {
-    Retained { object: Arc<Value>, bytes: usize },
+    Retained {
+        object: Arc<Value>,
+        bytes: usize,
+    },
     /// Until when it holds, once it was read: however long that takes, it is told once.
-    Failed { why: String, until: Option<Instant> },
+    Failed {
+        why: String,
+        until: Option<Instant>,
+    },
 }
 
 impl Answered {
@@ -237,7 +243,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_the_hub_answered_holds_for_the_same_object_whatever_is_counted_in_it() {
         let layer = WebhookRetention::default();
-        assert!(matches!(retained(&layer, &there(7, 1)), Err(InterpretError::Outside { .. })), "it is not its turn");
+        assert!(
+            matches!(retained(&layer, &there(7, 1)), Err(InterpretError::Outside { .. })),
+            "it is not its turn"
+        );
         layer.replace(&[decided_by("a"), Customization::default()]);
         assert!(layer.enabled(KIND.0, KIND.1, Operation::Retain));
         assert!(!layer.enabled("", "", Operation::Retain));

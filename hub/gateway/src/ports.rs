@@ -18,7 +18,7 @@ pub use self::registrar::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, Registrar, SessionRefusal,
 };
 pub use self::reports::{Applied, StatusSink, WorkNotice, WorkReport};
-pub use self::retention::Retention;
+pub use self::retention::{NotRetained, Retention};
 pub use self::sessions::{Batch, ClusterIncarnation, CursorOrigin, Position, RestoreHold, SessionStore};
 pub use self::works::{Body, Former, Json, Work, WorkEvent, WorkFeed, WorkSource};
 

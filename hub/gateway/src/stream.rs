@@ -20,7 +20,9 @@ use futures::{FutureExt, StreamExt};
 use karmada_proto::digest::{Buckets, Content, Root, Seed};
 use karmada_proto::last_read::LastRead;
 use karmada_proto::quoted;
-use karmada_proto::v1::{AgentFrame, AskHub, HubFrame, RenewReply, Table, agent_frame, ask_hub, hub_answer};
+use karmada_proto::v1::{
+    AgentFrame, AskHub, AskRefusalCode, HubFrame, RenewReply, Table, agent_frame, ask_hub, hub_answer,
+};
 use tokio::time::{Sleep, sleep_until};
 
 use self::renewal::renew;
@@ -29,7 +31,7 @@ use crate::fleet::{HoldView, Progress};
 use crate::gateway::Gateway;
 use crate::inbox::Report;
 use crate::ports::{PortError, WorkEvent, WorkFeed};
-use crate::session::{Effect, Session, SessionOrder, wanted_root};
+use crate::session::{Effect, Session, SessionOrder, refusal, wanted_root};
 use crate::session_handle::SessionHandle;
 
 /// Frames and events taken in one poll before something is sent.
@@ -44,6 +46,14 @@ enum Feed {
 }
 
 type Write = BoxFuture<'static, (Report, Result<(), PortError>)>;
+
+/// The answer to a question of the agent.
+struct UnderWay {
+    id: u64,
+    /// What it takes in memory, in KiB.
+    weight: u32,
+    answer: BoxFuture<'static, hub_answer::Result>,
+}
 
 /// The Work that a report is about.
 fn subject(frame: &AgentFrame) -> Option<&str> {
@@ -74,7 +84,7 @@ pub(crate) struct SessionStream<I> {
     unpacked: u32,
     renewal: Option<BoxFuture<'static, RenewReply>>,
     /// Answers to the agent's questions that are under way: few, as the session bounds them.
-    answers: Vec<(u64, BoxFuture<'static, hub_answer::Result>)>,
+    answers: Vec<UnderWay>,
     timer: Pin<Box<Sleep>>,
     /// When the connection last brought a byte.
     last_read: LastRead,
@@ -166,9 +176,9 @@ where
     /// Takes what is there of the answers to the agent's questions.
     fn take_answers(&mut self, cx: &mut Context<'_>) -> bool {
         let (session, before) = (&mut self.session, self.answers.len());
-        self.answers.retain_mut(|(id, answer)| match answer.poll_unpin(cx) {
+        self.answers.retain_mut(|under_way| match under_way.answer.poll_unpin(cx) {
             Poll::Ready(result) => {
-                session.answer_agent(*id, result);
+                session.answer_agent(under_way.id, result);
                 false
             }
             Poll::Pending => true,
@@ -379,9 +389,16 @@ impl<I> SessionStream<I> {
     /// Begins to answer the agent.
     fn asked(&mut self, ask: AskHub) {
         let Some(ask_hub::Question::RetentionOf(wanted)) = ask.question else { return };
+        // One session alone does not take what is there for all.
+        let weight = retention::weight(&wanted);
+        let under_way: u32 = self.answers.iter().map(|answer| answer.weight).sum();
+        if under_way > 0 && under_way + weight > self.gateway.options.session_unpacked_kib {
+            let busy = refusal(AskRefusalCode::AskBusy, "too much is being asked for this cluster just now");
+            return self.session.answer_agent(ask.id, busy);
+        }
         let (gateway, handle) = (self.gateway.clone(), self.handle.clone());
         let answer = async move { retention::retained(&gateway, &handle.cluster, wanted).await };
-        self.answers.push((ask.id, answer.boxed()));
+        self.answers.push(UnderWay { id: ask.id, weight, answer: answer.boxed() });
     }
 
     /// One at a time, and at the pace of the cluster, over all of its sessions: each is a synced write, a certificate and a line of the

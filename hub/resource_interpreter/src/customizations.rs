@@ -24,6 +24,15 @@ const AT_SITES: [Operation; 3] = [Operation::Retain, Operation::InterpretStatus,
 /// What of that is asked on the hub, where a webhook is to be asked it.
 const OF_STATUS: [Operation; 2] = [Operation::InterpretStatus, Operation::InterpretHealth];
 
+/// Why it is not known what of an object stays.
+#[derive(Debug)]
+pub enum RetainError {
+    /// Too much is being asked just now.
+    Busy,
+    /// The webhook failed, or there is none.
+    Failed(InterpretError),
+}
+
 /// The customizations there are, and who asks them.
 pub struct Customizations {
     known: Mutex<BTreeMap<Arc<str>, Arc<Customization>>>,
@@ -86,7 +95,10 @@ impl Customizations {
     /// What sites need of them: JSON of an array, in the order of names; those that say nothing of what is asked there are left out. Of
     /// `kinds`, as apiVersion and kind, the status of those that are interpreted on the hub is to be reported whole, whatever customizations say.
     pub fn at_sites<'a>(&self, kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
-        let kinds: BTreeSet<(&str, &str)> = kinds.into_iter().collect();
+        // Those that webhooks name are told before the first of them is placed: sites need to know when it comes.
+        let named = self.webhooks.named_kinds();
+        let named = named.iter().map(|(api_version, kind)| (api_version.as_str(), kind.as_str()));
+        let kinds: BTreeSet<(&str, &str)> = kinds.into_iter().chain(named).collect();
         let mut whole = kinds.clone();
         whole.retain(|(api_version, kind)| self.reads_status(api_version, kind));
         let retained: Vec<Value> =
@@ -104,10 +116,9 @@ impl Customizations {
         if !self.asks_webhook(api_version, kind, Operation::Retain) {
             return None;
         }
-        let digest = self.webhooks.asked(api_version, kind, Operation::Retain)?;
-        let hex: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let whom = self.webhooks.asked(api_version, kind, Operation::Retain)?;
         let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
-        let name = format!("{RETAINED_BY_WEBHOOK}{hex} {api_version} {kind}");
+        let name = format!("{RETAINED_BY_WEBHOOK}{whom} {api_version} {kind}");
         Some(Customization { name, api_version, kind, scripts: BTreeMap::new() }.object())
     }
 
@@ -115,11 +126,11 @@ impl Customizations {
     /// reaches no webhook. Waits for the webhook.
     ///
     /// # Errors
-    /// No webhook decides it for the kind, or the webhook did not answer, or nothing that can be used.
-    pub async fn retain(&self, manifest: &Value, observed: &Value) -> Result<Value, InterpretError> {
+    /// No webhook decides it for the kind, or the webhook did not answer, or nothing that can be used; or too much is being asked.
+    pub async fn retain(&self, manifest: &Value, observed: &Value) -> Result<Value, RetainError> {
         let (api_version, kind) = (object::api_version(manifest), object::kind(manifest));
         if !self.asks_webhook(api_version, kind, Operation::Retain) {
-            return Err(InterpretError::no_hook(Operation::Retain, manifest));
+            return Err(RetainError::Failed(InterpretError::no_hook(Operation::Retain, manifest)));
         }
         let retained = || {
             let mut retained = manifest.clone();
@@ -127,11 +138,17 @@ impl Customizations {
         };
         match retained() {
             Err(InterpretError::Unanswered(question)) => {
-                self.webhooks.put_all(vec![question]).await;
-                retained()
+                if !self.webhooks.put_for_a_site(&question).await {
+                    return Err(RetainError::Busy);
+                }
             }
-            known => known,
+            known => return known.map_err(RetainError::Failed),
         }
+        // Whose webhook is another by now has no answer.
+        retained().map_err(|error| match error {
+            InterpretError::Unanswered(_) => RetainError::Busy,
+            error => RetainError::Failed(error),
+        })
     }
 }
 

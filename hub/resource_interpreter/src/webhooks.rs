@@ -4,8 +4,8 @@
 //! again, and whoever listens is told of each that came. A question that is being asked is not asked twice; how many bytes of questions are under
 //! way is bounded. Reconciles wait for nobody: they come again.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -65,6 +65,17 @@ struct Asking {
     bytes: usize,
 }
 
+/// Who waits for a question that another one asked looks whether it is answered this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What became of the beginning of a question.
+enum Begun {
+    Now(UnderWay),
+    Already,
+    /// Too much is being asked.
+    Not,
+}
+
 /// A question that is being asked, until this is dropped.
 struct UnderWay {
     webhooks: Arc<InterpreterWebhooks>,
@@ -113,9 +124,14 @@ impl InterpreterWebhooks {
         self.asked(api_version, kind, operation).is_some()
     }
 
-    /// The digest of the webhook that is asked this of a kind, where nobody before it answers.
-    pub fn asked(&self, api_version: &str, kind: &str, operation: Operation) -> Option<Digest> {
-        first(&self.webhooks.read(), api_version, kind, operation).map(|webhook| webhook.webhook_digest)
+    /// What stands for the webhook that is asked this of a kind, where nobody before it answers ([`Webhook::identity`]).
+    pub fn asked(&self, api_version: &str, kind: &str, operation: Operation) -> Option<String> {
+        first(&self.webhooks.read(), api_version, kind, operation).map(|webhook| webhook.identity())
+    }
+
+    /// The kinds that webhooks name, each by apiVersion and kind.
+    pub fn named_kinds(&self) -> BTreeSet<(String, String)> {
+        self.webhooks.read().iter().flat_map(|webhook| webhook.named_kinds()).collect()
     }
 
     /// Whether there are any.
@@ -123,25 +139,51 @@ impl InterpreterWebhooks {
         !self.webhooks.read().is_empty()
     }
 
+    /// Begins a question, where no more than `most` are being asked of its webhook.
+    fn begin(self: &Arc<Self>, question: &Arc<Question>, most: usize) -> Begun {
+        let mut asking = self.asking.lock();
+        let bytes = question.body.len();
+        if asking.questions.contains_key(&question.digest) {
+            return Begun::Already;
+        }
+        if asking.bytes + bytes > UNDER_WAY && !asking.questions.is_empty() {
+            return Begun::Not;
+        }
+        let of_one = asking.by_webhook.entry(question.whom.clone()).or_default();
+        if *of_one >= most {
+            return Begun::Not;
+        }
+        *of_one += 1;
+        asking.questions.insert(question.digest, bytes);
+        asking.bytes += bytes;
+        Begun::Now(UnderWay { webhooks: self.clone(), question: question.clone() })
+    }
+
+    /// Puts a question for a site, and returns when it is known what became of it. False where too much is being asked just now: sites leave half of
+    /// what may be asked of one webhook to the hub itself.
+    pub async fn put_for_a_site(self: &Arc<Self>, question: &Arc<Question>) -> bool {
+        match self.begin(question, OF_ONE / 2) {
+            Begun::Not => return false,
+            Begun::Now(under_way) => {
+                self.put(question).await;
+                drop(under_way);
+            }
+            // No longer than its webhook may take.
+            Begun::Already => {
+                while self.asking.lock().questions.contains_key(&question.digest) {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+            }
+        }
+        true
+    }
+
     /// Has a question asked, unless it is already. False where too much is being asked just now.
     pub fn ask(self: &Arc<Self>, question: &Arc<Question>) -> bool {
-        let under_way = {
-            let mut asking = self.asking.lock();
-            let bytes = question.body.len();
-            if asking.questions.contains_key(&question.digest) {
-                return true;
-            }
-            if asking.bytes + bytes > UNDER_WAY && !asking.questions.is_empty() {
-                return false;
-            }
-            let of_one = asking.by_webhook.entry(question.whom.clone()).or_default();
-            if *of_one >= OF_ONE {
-                return false;
-            }
-            *of_one += 1;
-            asking.questions.insert(question.digest, bytes);
-            asking.bytes += bytes;
-            UnderWay { webhooks: self.clone(), question: question.clone() }
+        let under_way = match self.begin(question, OF_ONE) {
+            Begun::Now(under_way) => under_way,
+            Begun::Already => return true,
+            Begun::Not => return false,
         };
         tokio::spawn(async move {
             let (webhooks, question) = (under_way.webhooks.clone(), under_way.question.clone());

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::object;
-use karmada_gateway::ports::Retention;
+use karmada_gateway::ports::{NotRetained, Retention};
 use karmada_resource_interpreter::Customizations;
+use karmada_resource_interpreter::customizations::RetainError;
 use serde_json::Value;
 
 /// Asks the webhooks that there are now.
@@ -16,16 +17,28 @@ pub struct WebhookRetention(pub Arc<Customizations>);
 
 #[async_trait]
 impl Retention for WebhookRetention {
-    async fn retained(&self, manifest: Bytes, observed: Bytes) -> Result<Bytes, String> {
-        let read = |json: &Bytes| serde_json::from_slice::<Value>(json).map_err(|error| error.to_string());
-        let manifest = read(&manifest)?;
-        let observed = read(&observed).map_err(|why| format!("what the member has cannot be read: {why}"))?;
+    async fn retained(&self, manifest: Bytes, observed: Bytes) -> Result<Bytes, NotRetained> {
+        let read = |json: Bytes, whose: &str| {
+            let read = serde_json::from_slice::<Value>(&json);
+            read.map_err(|error| NotRetained::Failed(format!("{whose} cannot be read: {error}")))
+        };
+        let manifest = read(manifest, "the manifest")?;
+        let mut observed = read(observed, "what the member has")?;
         // A webhook is asked about what was placed, and an agent can have it asked about nothing else.
         if identity(&manifest) != identity(&observed) {
-            return Err("what the member has is another object than the manifest's".to_owned());
+            let why = "what the member has is another object than the manifest's";
+            return Err(NotRetained::Failed(why.to_owned()));
         }
-        let retained = self.0.retain(&manifest, &observed).await.map_err(|error| error.to_string())?;
-        Ok(Bytes::from(retained.to_string()))
+        // As agents leave it out, and it makes no other question.
+        object::root(&mut observed).remove("status");
+        for counted in ["managedFields", "resourceVersion"] {
+            object::metadata(&mut observed).remove(counted);
+        }
+        match self.0.retain(&manifest, &observed).await {
+            Ok(retained) => Ok(Bytes::from(retained.to_string())),
+            Err(RetainError::Busy) => Err(NotRetained::Busy),
+            Err(RetainError::Failed(error)) => Err(NotRetained::Failed(error.to_string())),
+        }
     }
 }
 

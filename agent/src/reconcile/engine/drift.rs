@@ -13,7 +13,7 @@ use crate::member::ObjectId;
 use crate::reconcile::apply::InSync;
 use crate::reconcile::targets::Target;
 use crate::reconcile::workqueue::WorkReason;
-use crate::reconcile::{apply, member_body, catch_panics, manifests, order};
+use crate::reconcile::{apply, catch_panics, manifests, member_body, order};
 use crate::session::Phase;
 
 /// Who is named as the cause when an object had to be created again. The watch selects by our label, so that an object whose label was removed looks

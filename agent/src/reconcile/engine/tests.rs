@@ -28,7 +28,7 @@ use crate::identity::IdentityStore;
 use crate::ledger::Ledger;
 use crate::member::MemberError;
 use crate::member::memory::MemoryMember;
-use crate::reconcile::{member_body, catch_panics, retention_layer};
+use crate::reconcile::{catch_panics, member_body, retention_layer};
 use crate::session::{Change, Phase};
 
 struct Rig {

@@ -12,7 +12,7 @@ use super::drift::REMOVED;
 use crate::ledger::LedgerError;
 use crate::member::{Gvk, MemberEvent, ObjectId};
 use crate::reconcile::targets::Target;
-use crate::reconcile::{member_body, catch_panics, orphan_candidates, watcher};
+use crate::reconcile::{catch_panics, member_body, orphan_candidates, watcher};
 
 impl Engine {
     /// A kind is watched from now on.

@@ -143,8 +143,16 @@ async fn a_policy_that_cannot_be_read_keeps_what_it_may_mean() {
     };
     let readable = named("another", "PropagationPolicy");
     for (damaged, id, is_near) in [
-        (unreadable("PropagationPolicy", json!("default")), "propagationpolicy.karmada.io/permanent-id", true),
-        (unreadable("ClusterPropagationPolicy", Value::Null), "clusterpropagationpolicy.karmada.io/permanent-id", false),
+        (
+            unreadable("PropagationPolicy", json!("default")),
+            "propagationpolicy.karmada.io/permanent-id",
+            true,
+        ),
+        (
+            unreadable("ClusterPropagationPolicy", Value::Null),
+            "clusterpropagationpolicy.karmada.io/permanent-id",
+            false,
+        ),
     ] {
         let mut claimed = testing::config_map("web");
         claimed["metadata"]["labels"] = json!({id: "damaged"});
@@ -153,7 +161,10 @@ async fn a_policy_that_cannot_be_read_keeps_what_it_may_mean() {
                 let is_anothers = !policies.is_empty() && !is_near && !is_claimed;
                 let rig = Rig::new(policies.into_iter().chain([damaged.clone(), template.clone()])).await;
                 if is_anothers {
-                    assert!(is_bound(&rig).await, "a policy of the namespace comes before all of the fleet's");
+                    assert!(
+                        is_bound(&rig).await,
+                        "a policy of the namespace comes before all of the fleet's"
+                    );
                     continue;
                 }
                 let words = look(&rig).await.expect_err("it waits").to_string();

@@ -49,6 +49,38 @@ struct Rule {
     operations: Vec<String>,
 }
 
+impl Webhook {
+    /// What stands for it where nobody needs to know its address: another text for another name or address. By whom it is believed does not count, as
+    /// certificates are renewed.
+    pub fn identity(&self) -> String {
+        let mut digest = Sha256::new();
+        digest.update(self.whom.as_bytes());
+        for part in ["url", "service"] {
+            digest.update(b"\0");
+            digest.update(self.client[part].to_string());
+        }
+        digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The kinds that its rules name, each by apiVersion and kind; of a rule that says `*` none.
+    pub fn named_kinds(&self) -> Vec<(String, String)> {
+        let is_plain = |rule: &&Rule| {
+            ![&rule.groups, &rule.versions, &rule.kinds].into_iter().flatten().any(|one| one == "*")
+        };
+        let mut named = Vec::new();
+        for rule in self.rules.iter().filter(is_plain) {
+            for (group, version) in
+                rule.groups.iter().flat_map(|group| rule.versions.iter().map(move |version| (group, version)))
+            {
+                let api_version =
+                    if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+                named.extend(rule.kinds.iter().map(|kind| (api_version.clone(), kind.clone())));
+            }
+        }
+        named
+    }
+}
+
 impl From<Value> for WebhookConfiguration {
     fn from(object: Value) -> Self {
         let name = object::name(&object);
@@ -135,6 +167,29 @@ mod tests {
     fn webhook(name: &str, (group, version, kind, operation): (&str, &str, &str, &str)) -> Value {
         json!({"name": name, "clientConfig": {"url": "https://h/"}, "rules": [{"apiGroups": [group], "apiVersions": [version],
             "kinds": [kind], "operations": [operation]}]})
+    }
+
+    #[test]
+    fn kinds_are_named_where_no_part_says_all_and_a_renewed_certificate_is_the_same_webhook() {
+        let plain = webhook("h", ("apps", "v1", "Deployment", "Retain"));
+        let of = |webhook: &Value| configuration("c", &json!([webhook])).webhooks[0].clone();
+        assert_eq!(of(&plain).named_kinds(), [("apps/v1".to_owned(), "Deployment".to_owned())]);
+        assert_eq!(of(&webhook("h", ("", "v1", "Pod", "Retain"))).named_kinds()[0].0, "v1");
+        for all in
+            [("*", "v1", "Pod", "Retain"), ("apps", "*", "Pod", "Retain"), ("apps", "v1", "*", "Retain")]
+        {
+            assert!(of(&webhook("h", all)).named_kinds().is_empty(), "{all:?}");
+        }
+        let mut renewed = plain.clone();
+        renewed["clientConfig"]["caBundle"] = json!("another");
+        assert_eq!(of(&renewed).identity(), of(&plain).identity());
+        assert_ne!(of(&renewed).webhook_digest, of(&plain).webhook_digest);
+        renewed["clientConfig"]["url"] = json!("https://other/");
+        assert_ne!(of(&renewed).identity(), of(&plain).identity());
+        assert_ne!(
+            of(&webhook("i", ("apps", "v1", "Deployment", "Retain"))).identity(),
+            of(&plain).identity()
+        );
     }
 
     #[test]

@@ -150,6 +150,7 @@ impl Digesting {
                 }
                 value => self.part(value),
             }
+            self.0.update(b"\0end\0");
         }
     }
 

@@ -5,6 +5,15 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
+/// Why it is not known what stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotRetained {
+    /// Too much is being asked; the same may be asked again later.
+    Busy,
+    /// In words for whoever reads the Work's condition.
+    Failed(String),
+}
+
 /// Who decides it.
 #[async_trait]
 pub trait Retention: Send + Sync + 'static {
@@ -12,6 +21,6 @@ pub trait Retention: Send + Sync + 'static {
     /// looked at as the word of a stranger. May wait for a webhook.
     ///
     /// # Errors
-    /// In words for whoever reads the Work's condition: no webhook decides it, or it did not answer, or the two are not of one object.
-    async fn retained(&self, manifest: Bytes, observed: Bytes) -> Result<Bytes, String>;
+    /// No webhook decides it, or it did not answer, or the two are not of one object; or too much is being asked just now.
+    async fn retained(&self, manifest: Bytes, observed: Bytes) -> Result<Bytes, NotRetained>;
 }

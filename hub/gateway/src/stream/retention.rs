@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::gateway::Gateway;
 use crate::inbox::Packed;
+use crate::ports::NotRetained;
 use crate::session::refusal;
 use crate::work_body::{body_hash, manifests};
 
@@ -21,21 +22,40 @@ struct Manifests<'a> {
     manifests: Vec<&'a RawValue>,
 }
 
+/// What answering takes in memory, in KiB: what the agent says that its object unpacks to.
+pub(super) fn weight(wanted: &RetentionOf) -> u32 {
+    packed(wanted).weight().max(1)
+}
+
+/// Its own bytes: a slice of the frame would keep all of that.
+fn packed(wanted: &RetentionOf) -> Packed {
+    let bytes = Bytes::copy_from_slice(&wanted.observed);
+    Packed { encoding: wanted.encoding, bytes, decoded_size: wanted.decoded_size }
+}
+
 /// Answers the agent of `cluster`.
 pub(super) async fn retained(gateway: &Gateway, cluster: &str, wanted: RetentionOf) -> hub_answer::Result {
+    let busy = || refusal(Code::AskBusy, "too much is being asked just now");
     let Some(retention) = gateway.retention() else {
         return refusal(Code::NotKnown, "this hub asks no interpreter webhooks");
     };
-    let manifest = match manifest(gateway, cluster, &wanted) {
-        Ok(manifest) => manifest,
-        Err(refused) => return refused,
-    };
-    let packed =
-        Packed { encoding: wanted.encoding, bytes: wanted.observed, decoded_size: wanted.decoded_size };
+    // It is told of what it holds otherwise, and asks again then.
+    let another = || refusal(Code::NotAllowed, "it is no Work of this cluster, or another one by now");
+    let packed = packed(&wanted);
+    let RetentionOf { key, hash, ordinal, .. } = wanted;
+    let Some(work) = gateway.ports.works.find(cluster, &key) else { return another() };
+    let json = work.body.json();
+    drop(work);
     // Held until it is answered: what is unpacked and parsed is bounded, over all sessions. Nobody waits for a webhook that another asks.
-    let Ok(_room) = gateway.unpacked_questions.try_acquire_many(packed.weight()) else {
-        return refusal(Code::AskBusy, "too much is being asked just now");
+    let weight = packed.weight().saturating_add(u32::try_from(json.len().div_ceil(1024)).unwrap_or(u32::MAX));
+    let Ok(_room) = gateway.unpacked_questions.try_acquire_many(weight) else { return busy() };
+    if body_hash(&json).is_none_or(|held| held != hash) {
+        return another();
+    }
+    let Some(manifest) = manifest(&json, ordinal) else {
+        return refusal(Code::BadQuestion, "the Work has no such manifest");
     };
+    drop(json);
     let observed = match packed.open() {
         Ok(observed) => observed,
         Err(error) => return refusal(Code::BadQuestion, error.to_string()),
@@ -49,22 +69,15 @@ pub(super) async fn retained(gateway: &Gateway, cluster: &str, wanted: Retention
                 object: encoded.bytes,
             })
         }
-        Err(why) => refusal(Code::NotKnown, why),
+        Err(NotRetained::Busy) => busy(),
+        Err(NotRetained::Failed(why)) => refusal(Code::NotKnown, why),
     }
 }
 
 /// The manifest that is asked about.
-fn manifest(gateway: &Gateway, cluster: &str, wanted: &RetentionOf) -> Result<Bytes, hub_answer::Result> {
-    // It is told of what it holds otherwise, and asks again then.
-    let another = || refusal(Code::NotAllowed, "it is no Work of this cluster, or another one by now");
-    let work = gateway.ports.works.find(cluster, &wanted.key).ok_or_else(another)?;
-    let json = work.body.json();
-    if body_hash(&json).is_none_or(|hash| hash != wanted.hash) {
-        return Err(another());
-    }
-    let text = manifests(&json).map_err(|_| another())?;
-    let all: Manifests<'_> = serde_json::from_slice(&text).map_err(|_| another())?;
-    let manifest = all.manifests.get(wanted.ordinal as usize);
-    let none = || refusal(Code::BadQuestion, "the Work has no such manifest");
-    Ok(Bytes::copy_from_slice(manifest.ok_or_else(none)?.get().as_bytes()))
+fn manifest(work: &[u8], ordinal: u32) -> Option<Bytes> {
+    let text = manifests(work).ok()?;
+    let all: Manifests<'_> = serde_json::from_slice(&text).ok()?;
+    let manifest = all.manifests.get(ordinal as usize)?;
+    Some(Bytes::copy_from_slice(manifest.get().as_bytes()))
 }

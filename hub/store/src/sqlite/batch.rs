@@ -114,7 +114,8 @@ impl<'a> Batch<'a> {
         let previous = live.map(|live| self.value(key, live)).transpose()?;
         if let Some(room) = &mut self.short {
             let grows = previous.as_ref().is_none_or(|old| value.len() > old.len() + DELETION_STAMP_BYTES);
-            let of_deletion = previous.as_ref().is_some_and(|old| value.len() < old.len()) || is_stamped(value);
+            let of_deletion =
+                previous.as_ref().is_some_and(|old| value.len() < old.len()) || is_stamped(value);
             if grows || !room.take(value.len() as u64 + PAGE_BYTES as u64, of_deletion) {
                 return Ok(Err(StoreError::Full));
             }

@@ -62,7 +62,8 @@ impl Reserve {
     pub fn open(database: &Path, bytes: u64) -> Reserve {
         let mut name = database.as_os_str().to_owned();
         name.push(".reserve");
-        let mut reserve = Reserve { file: PathBuf::from(name), bytes, is_there: false, taken: 0, taken_by_deletions: 0 };
+        let mut reserve =
+            Reserve { file: PathBuf::from(name), bytes, is_there: false, taken: 0, taken_by_deletions: 0 };
         if let Err(error) = reserve.restore() {
             tracing::warn!(%error, file = %reserve.file.display(), bytes, "no room can be kept for a full disk");
         }

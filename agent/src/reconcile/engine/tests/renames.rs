@@ -15,8 +15,10 @@ async fn renamed(body_before: &[Value]) -> Rig {
 #[tokio::test(start_paused = true)]
 async fn what_was_made_under_the_name_before_is_marked_anew_and_removed_with_its_work() {
     let rig = renamed(&[config("one", "1")]).await;
-    rig.until("adopted", |rig| rig.member.read(&id("one")).is_some_and(|one| member_body::is_ours(&one, "n", "a")))
-        .await;
+    rig.until("adopted", |rig| {
+        rig.member.read(&id("one")).is_some_and(|one| member_body::is_ours(&one, "n", "a"))
+    })
+    .await;
     rig.commit(&[delete("a", 2)]);
     rig.until("gone", |rig| rig.value("one").is_none()).await;
 }
@@ -60,5 +62,7 @@ async fn a_work_of_the_same_name_adopts_what_the_one_before_made() {
     rig.commit(&[put("a", 2, &[config("one", "2")], false)]);
     rig.until("taken away", |rig| rig.value("two").is_none()).await;
     let one = rig.member.read(&id("one")).unwrap();
-    assert!(member_body::is_ours(&one, "n", "a") && one["metadata"]["uid"] == made && one["data"]["k"] == "2");
+    assert!(
+        member_body::is_ours(&one, "n", "a") && one["metadata"]["uid"] == made && one["data"]["k"] == "2"
+    );
 }

@@ -125,7 +125,8 @@ async fn an_object_that_is_another_one_each_time_is_told_and_waited_over() {
         let waiting = tokio::time::timeout(Duration::from_secs(30), rig.shared.hub_questions.come()).await;
         let Some(question) = waiting.ok().and_then(|()| rig.shared.hub_questions.take()) else { continue };
         asked_for += 1;
-        rig.member.edit(&id("a"), |o| *o.pointer_mut("/data/k").unwrap() = json!(format!("site {asked_for}")));
+        rig.member
+            .edit(&id("a"), |o| *o.pointer_mut("/data/k").unwrap() = json!(format!("site {asked_for}")));
         question.answer.send(retained(&config("a", "hub"))).unwrap();
     }
     assert!(said(&rig, "a").contains("has not answered yet"), "{}", said(&rig, "a"));

@@ -24,12 +24,16 @@ struct Webhook {
 
 #[async_trait]
 impl Retention for Webhook {
-    async fn retained(&self, manifest: Bytes, observed: Bytes) -> Result<Bytes, String> {
+    async fn retained(&self, manifest: Bytes, observed: Bytes) -> Result<Bytes, NotRetained> {
         self.asked.lock().push((manifest, observed.clone()));
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        if observed == "null" { Err("the webhook is away".to_owned()) } else { Ok(observed) }
+        match &observed[..] {
+            b"null" => Err(NotRetained::Failed("the webhook is away".to_owned())),
+            b"[]" => Err(NotRetained::Busy),
+            _ => Ok(observed),
+        }
     }
 }
 
@@ -86,6 +90,7 @@ async fn what_stays_is_answered_of_the_clusters_own_works_as_the_hub_has_them() 
         (5, lies, Err(Code::BadQuestion)),
         (6, vast, Err(Code::BadQuestion)),
         (7, wanted("w", 1, "null"), Err(Code::NotKnown)),
+        (11, wanted("w", 1, "[]"), Err(Code::AskBusy)),
         (8, wanted(&"w".repeat(300), 1, observed), Err(Code::BadQuestion)),
         (
             9,
@@ -101,7 +106,7 @@ async fn what_stays_is_answered_of_the_clusters_own_works_as_the_hub_has_them() 
     frames.unbounded_send(Ok(frame::agent(agent_frame::Body::AskHub(nothing)))).unwrap();
     assert_eq!(answers(&mut session).await, [(10, Err(Code::UnknownQuestion))]);
     let asked = std::mem::take(&mut *webhook.asked.lock());
-    assert_eq!(asked.len(), 2, "nothing else is looked into");
+    assert_eq!(asked.len(), 3, "nothing else is looked into");
     assert!(asked.iter().all(|(manifest, _)| manifest == MANIFEST), "the manifest is the hub's own");
 }
 
@@ -122,7 +127,10 @@ async fn a_webhook_that_hangs_holds_up_neither_reports_nor_memory() {
     let hanging = webhook.asked.lock().len();
     assert_eq!((busy, refused.len()), (40 - hanging, 41 - hanging));
     let unpacked: usize = webhook.asked.lock().iter().map(|(_, observed)| observed.len()).sum();
-    assert!(unpacked <= (rig.gateway.options.unpacked_kib as usize) << 10, "{unpacked}");
+    assert!(unpacked <= (rig.gateway.options.session_unpacked_kib as usize) << 10, "{unpacked}");
+    // What one session has asked is not what another one finds taken.
+    let other = Rig { peer: peer("m"), fake: rig.fake.clone(), gateway: rig.gateway.clone() };
+    assert!(other.gateway.unpacked_questions.available_permits() > 0);
     // As large as what hangs, and written all the same.
     frames.unbounded_send(status("w", 1, 900 << 10)).unwrap();
     turn(&mut session).await;
