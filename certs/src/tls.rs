@@ -13,7 +13,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
 use crate::pinned_server::PinVerifier;
 use crate::{CertError, KeyedCertificate, Pin};
@@ -162,6 +162,7 @@ mod tests {
     use crate::{Authorities, Authority, PeerIdentity, agent_subject, server_names};
     use jiff::{SignedDuration, Timestamp};
     use rustls::{ClientConnection, ServerConnection};
+    use rustls_pki_types::ServerName;
     use std::time::Duration;
 
     const DAY: Duration = Duration::from_secs(86_400);

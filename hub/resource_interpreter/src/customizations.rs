@@ -94,11 +94,11 @@ impl Customizations {
 
     /// What sites need of them: JSON of an array, in the order of names; those that say nothing of what is asked there are left out. Of
     /// `kinds`, as apiVersion and kind, the status of those that are interpreted on the hub is to be reported whole, whatever customizations say.
-    pub fn at_sites<'a>(&self, kinds: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
+    pub fn at_sites(&self, kinds: &BTreeSet<(&str, &str)>) -> Vec<u8> {
         // Those that webhooks name are told before the first of them is placed: sites need to know when it comes.
         let named = self.webhooks.named_kinds();
-        let named = named.iter().map(|(api_version, kind)| (api_version.as_str(), kind.as_str()));
-        let kinds: BTreeSet<(&str, &str)> = kinds.into_iter().chain(named).collect();
+        let mut kinds = kinds.clone();
+        kinds.extend(named.iter().map(|(api_version, kind)| (api_version.as_str(), kind.as_str())));
         let mut whole = kinds.clone();
         whole.retain(|(api_version, kind)| self.reads_status(api_version, kind));
         let retained: Vec<Value> =
@@ -196,13 +196,13 @@ mod tests {
     #[test]
     fn sites_are_told_what_is_asked_there_and_no_more() {
         let all = Customizations::new(Arc::new(|| Timestamp::UNIX_EPOCH));
-        assert_eq!(all.at_sites([]), b"[]");
+        assert_eq!(all.at_sites(&BTreeSet::new()), b"[]");
         let script = json!({"luaScript": "s"});
         all.observe(&transition("b", &json!({"replicaResource": script})));
-        assert_eq!(all.at_sites([]), b"[]");
+        assert_eq!(all.at_sites(&BTreeSet::new()), b"[]");
         all.observe(&transition("c", &json!({"retention": script, "replicaResource": script})));
         all.observe(&transition("a", &json!({"statusReflection": script, "healthInterpretation": script})));
-        let told: Vec<Customization> = serde_json::from_slice(&all.at_sites([])).unwrap();
+        let told: Vec<Customization> = serde_json::from_slice(&all.at_sites(&BTreeSet::new())).unwrap();
         let shown: Vec<_> = told.iter().map(|told| (told.name.as_str(), told.scripts.len())).collect();
         assert_eq!(shown, [("a", 2), ("c", 1)]);
         assert_eq!(told[1].kind, "Thing");
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn sites_report_the_whole_status_of_kinds_of_which_a_webhook_is_asked() {
         let all = Customizations::new(Arc::new(|| Timestamp::UNIX_EPOCH));
-        let kinds = [("x/v1", "Thing"), ("x/v1", "Other"), ("v1", "ConfigMap")];
-        assert_eq!(all.at_sites(kinds), b"[]");
+        let kinds = BTreeSet::from([("x/v1", "Thing"), ("x/v1", "Other"), ("v1", "ConfigMap")]);
+        assert_eq!(all.at_sites(&kinds), b"[]");
         all.observe_webhooks(&configuration(&["InterpretReplica", "Retain"]));
-        let retained: Vec<Customization> = serde_json::from_slice(&all.at_sites(kinds)).unwrap();
+        let retained: Vec<Customization> = serde_json::from_slice(&all.at_sites(&kinds)).unwrap();
         let asks_hub =
             |one: &Customization| one.name.starts_with(RETAINED_BY_WEBHOOK) && one.scripts.is_empty();
         assert!(retained.iter().all(asks_hub), "of what is reported it is not asked");
@@ -231,7 +231,7 @@ mod tests {
         let script = json!({"luaScript": "s"});
         all.observe(&transition("a", &json!({"healthInterpretation": script, "retention": script})));
         let told = |all: &Customizations| {
-            let told: Vec<Customization> = serde_json::from_slice(&all.at_sites(kinds)).unwrap();
+            let told: Vec<Customization> = serde_json::from_slice(&all.at_sites(&kinds)).unwrap();
             told.into_iter().map(|one| (one.name, one.kind, one.scripts.len())).collect::<Vec<_>>()
         };
         let own = |kind: &str| (format!("status of x/v1 {kind}"), kind.to_owned(), 1);

@@ -32,8 +32,8 @@ pub async fn tell(shared: Arc<ControllerContext>, gateway: Arc<Gateway>, stop: C
     loop {
         let webhooks = shared.customized.webhooks.any();
         let kinds = if webhooks { shared.bindings.kinds() } else { BTreeSet::new() };
-        let kinds = kinds.iter().map(|(api_version, kind)| (api_version.as_str(), kind.as_str()));
-        let body = bytes::Bytes::from(shared.customized.at_sites(kinds));
+        let kinds = kinds.iter().map(|(api_version, kind)| (api_version.as_str(), kind.as_str())).collect();
+        let body = bytes::Bytes::from(shared.customized.at_sites(&kinds));
         if body.len() > BODY_LIMIT {
             tracing::warn!(
                 bytes = body.len(),
