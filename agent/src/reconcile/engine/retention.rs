@@ -65,9 +65,12 @@ impl Asking {
 
     /// One more turn that only asked. False: they are too many.
     fn one_more(&mut self, key: &str) -> bool {
-        let turns = self.turns.entry(key.to_owned()).or_default();
-        *turns += 1;
-        *turns <= TURNS
+        *self.turns.entry(key.to_owned()).or_default() += 1;
+        !self.are_too_many(key)
+    }
+
+    fn are_too_many(&self, key: &str) -> bool {
+        self.turns.get(key).is_some_and(|turns| *turns > TURNS)
     }
 }
 
@@ -126,6 +129,10 @@ impl Engine {
         self.asking.keys.remove(&key);
         let entry = self.parts.shared.ledger.entry(&key)?;
         let Some(entry) = entry.filter(|entry| entry.phase == Phase::Desired) else { return Ok(()) };
+        // It failed over this already, and has its next turn after a wait.
+        if self.asking.are_too_many(&key) {
+            return Ok(());
+        }
         if is_answered || entry.hash != hash {
             let cause = if entry.is_applied() { WorkReason::Drift } else { WorkReason::New };
             self.workqueue.push(&key, class, cause);
