@@ -102,6 +102,17 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_may_have_so_many_bytes_and_not_one_more() {
+        let grown = "a: 1\nc: 1\n".len();
+        for (beyond, fits) in [(0, true), (1, false)] {
+            let fill = "x".repeat(MOST - grown + beyond);
+            let mut manifest = json!({"data": {"small": "a: 1\n", "fill": fill}});
+            let applied = apply(&mut manifest, &overrider("/data/small"), &mut ReadBudget::default());
+            assert_eq!(applied.is_ok(), fits, "{beyond}");
+        }
+    }
+
+    #[test]
     fn ten_thousand_changes_of_a_long_text_are_refused() {
         let mut manifest = json!({"data": {"long": format!("a: {}\n", "x".repeat(1_000_000))}});
         let mut room = ReadBudget::default();
