@@ -61,7 +61,8 @@ pub(super) struct Lifecycle {
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
     enable_descheduler: bool,
     /// How many replicas of Deployments that are divided by room are moved in each --descheduling-interval, of all of them together, to where they
-    /// would be placed if they were placed afresh; 0 for none. Moved are those of which all replicas are ready, where that is better by much.
+    /// would be placed if they were placed afresh; 0 for none. Moved are those of which all replicas are ready, where that is better by much. The
+    /// scheduler then counts as taken what was placed and no cluster reports yet.
     #[arg(long, value_name = "REPLICAS", default_value_t = 0)]
     rebalancing_budget: u32,
     /// How often each workload is looked at for the two above, such as 2m.
