@@ -28,7 +28,14 @@ struct Kept {
     assumptions: Assumptions,
     /// Where the bindings that something is assumed of were healthy when they were last seen.
     healthy: BTreeMap<Key, BTreeSet<String>>,
+    /// The last placement of each of these, by a number of its own.
+    marks: BTreeMap<Key, Mark>,
+    next: u64,
 }
+
+/// A placement, by which who looked at a binding before it knows that there is another since; 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark(u64);
 
 /// What is read of a binding.
 #[derive(Deserialize)]
@@ -61,21 +68,38 @@ impl Reservations {
         let Some(mut kept) = self.kept() else { return Taken::new() };
         let now = self.now();
         if kept.assumptions.collect(now) > 0 {
-            let Kept { assumptions, healthy } = &mut *kept;
+            let Kept { assumptions, healthy, marks, .. } = &mut *kept;
             healthy.retain(|key, _| assumptions.contains(&key.namespace, &key.name));
+            marks.retain(|key, _| assumptions.contains(&key.namespace, &key.name));
         }
         kept.assumptions.taken(now)
     }
 
+    /// The last placement of a binding of which anything is reserved.
+    pub fn mark(&self, key: &Key) -> Mark {
+        self.kept().and_then(|kept| kept.marks.get(key).copied()).unwrap_or_default()
+    }
+
+    /// The same as [`Reservations::remove`], unless the binding was placed since it had this mark: what that gave is in no report yet.
+    pub fn remove_as_of(&self, key: &Key, mark: Mark) {
+        if self.mark(key) == mark {
+            self.remove(key);
+        }
+    }
+
     /// A binding was placed; `binding` is as it was before.
-    pub fn placed(&self, binding: &ResourceBinding, targets: &[TargetCluster]) {
-        let Some(mut kept) = self.kept() else { return };
+    pub fn placed(&self, binding: &ResourceBinding, targets: &[TargetCluster]) -> Mark {
+        let Some(mut kept) = self.kept() else { return Mark::default() };
         let now = self.now();
         let unseen = kept.assumptions.unseen(binding, targets, now);
         kept.assumptions.placed(binding, targets, unseen, now);
         let key = Key { namespace: binding.namespace().into(), name: binding.name().into() };
         kept.healthy.insert(key.clone(), healthy(&binding.status.aggregated_status));
+        kept.next += 1;
+        let mark = Mark(kept.next);
+        kept.marks.insert(key.clone(), mark);
         kept.tidy(&key);
+        mark
     }
 
     /// Takes note of a change of a binding. One of which nothing is assumed is not read.
@@ -105,6 +129,38 @@ impl Kept {
     fn tidy(&mut self, key: &Key) {
         if !self.assumptions.contains(&key.namespace, &key.name) {
             self.healthy.remove(key);
+            self.marks.remove(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_looked_before_another_placed_takes_nothing_of_that_away() {
+        let reservations = Reservations::new(true);
+        let key = Key { namespace: "shop".into(), name: "web".into() };
+        let binding = |replicas: i64| -> ResourceBinding {
+            serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"replicas": replicas,
+                "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+                "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}}))
+            .unwrap()
+        };
+        let on = |replicas: i32| [TargetCluster { name: "m1".into(), replicas, ..TargetCluster::default() }];
+        let looked = reservations.mark(&key);
+        let mine = reservations.placed(&binding(1), &on(1));
+        reservations.remove_as_of(&key, looked);
+        assert!(!reservations.taken().is_empty(), "it was placed since");
+        let theirs = reservations.placed(&binding(3), &on(3));
+        assert_ne!(mine, theirs);
+        reservations.remove_as_of(&key, mine);
+        assert!(!reservations.taken().is_empty(), "another placed it since");
+        reservations.remove_as_of(&key, theirs);
+        assert!(reservations.taken().is_empty());
+        assert_eq!(reservations.mark(&key), Mark::default());
     }
 }

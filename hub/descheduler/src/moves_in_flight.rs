@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use karmada_controllers::group_turns::Turn;
 use karmada_controllers::port::Key;
+use karmada_controllers::reservations::Mark;
 
 use crate::better_plan::Step;
 use crate::budget::Budget;
@@ -46,6 +47,8 @@ struct UnderWay {
 pub(crate) struct Entered {
     pub(crate) step: Step,
     at: Duration,
+    /// What it takes of clusters' room, as it is reserved.
+    pub(crate) mark: Mark,
     /// Its binding's in its groups, until it is written.
     _turn: Turn,
 }
@@ -54,6 +57,11 @@ impl Entered {
     /// It is written in this turn of its binding.
     pub(crate) fn during(self, turn: Turn) -> Self {
         Entered { _turn: turn, ..self }
+    }
+
+    /// Its room is reserved.
+    pub(crate) fn reserved(self, mark: Mark) -> Self {
+        Entered { mark, ..self }
     }
 }
 
@@ -83,7 +91,7 @@ impl Ledger {
         self.under_way.insert(key.clone(), UnderWay { at, moved: step.moved(), made });
         self.left.retain(|_, then| at.saturating_sub(*then) < TURN);
         self.left.extend(step.leaves().map(|cluster| (cluster.to_owned(), at)));
-        Entered { step, at, _turn: Turn::default() }
+        Entered { step, at, mark: Mark::default(), _turn: Turn::default() }
     }
 
     /// The last step of a binding is over, or there is none.

@@ -33,6 +33,7 @@ use karmada_controllers::fetch::{self, kinds};
 use karmada_controllers::graceful_eviction::again;
 use karmada_controllers::karmada_metrics::Measure;
 use karmada_controllers::port::{Api, ApiError, Change, Key, Resource};
+use karmada_controllers::reservations::Mark;
 use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_core::scheduler::Input;
 use karmada_core::scheduler::assumptions::Taken;
@@ -99,7 +100,7 @@ impl Rebalancing {
     /// A step towards where a binding would be placed now. What it takes of the budget is spent.
     async fn step(
         &self,
-        key: &Key,
+        (key, seen): (&Key, Mark),
         binding: &ResourceBinding,
         clusters: &[Arc<Cluster>],
         now: Timestamp,
@@ -114,12 +115,12 @@ impl Rebalancing {
         if self.members_decide(binding).await? {
             return Ok(Err(Stays::MembersDecide));
         }
-        self.decide(key, binding, clusters, now).await
+        self.decide((key, seen), binding, clusters, now).await
     }
 
     async fn decide(
         &self,
-        key: &Key,
+        (key, seen): (&Key, Mark),
         binding: &ResourceBinding,
         clusters: &[Arc<Cluster>],
         now: Timestamp,
@@ -149,7 +150,7 @@ impl Rebalancing {
         let (mut ledger, moment) = (self.ledger.lock(), self.started.elapsed());
         input.neighbours = self.shared.neighbours(key, &binding.spec);
         // What this one was given is ready, so it is in the reports.
-        self.shared.reservations.remove(key);
+        self.shared.reservations.remove_as_of(key, seen);
         input.taken = self.shared.reservations.taken();
         input.exact = exact_room::beside_taken(&input);
         let agents_are_asked = self.estimator.is_some();
@@ -181,8 +182,8 @@ impl Rebalancing {
         step: Step,
         moment: Duration,
     ) -> Entered {
-        self.shared.reservations.placed(binding, &step.clusters);
-        ledger.enter(key, step, moment)
+        let mark = self.shared.reservations.placed(binding, &step.clusters);
+        ledger.enter(key, step, moment).reserved(mark)
     }
 
     /// Notes how it goes with the last step of a binding.
@@ -242,7 +243,7 @@ impl Rebalancing {
         };
         if !matches!(error, ApiError::Unavailable(_)) {
             self.ledger.lock().strike(key, entered);
-            self.shared.reservations.remove(key);
+            self.shared.reservations.remove_as_of(key, entered.mark);
         }
         if !error.is_of_a_race() {
             self.tell(binding, EventType::Warning, events::REBALANCE_BINDING_FAILED, &error.to_string());
@@ -310,6 +311,8 @@ impl Controller for Rebalancing {
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
         let (api, now): (&dyn Api, _) = (&*self.shared.api, (self.shared.clock)());
+        // Before the binding is read: what is placed from here on, this turn has not seen.
+        let seen = self.shared.reservations.mark(key);
         let resource = kinds::bindings(api, &key.namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Some(binding) = found.filter(standing::could_move) else {
@@ -326,7 +329,7 @@ impl Controller for Rebalancing {
         self.hear(key, &binding, &course, now);
         let (step, is_over) = match course {
             Course::Fails(step) => (self.back(key, &binding, step), false),
-            course => (self.step(key, &binding, &clusters, now).await?, course == Course::Over),
+            course => (self.step((key, seen), &binding, &clusters, now).await?, course == Course::Over),
         };
         let done = match step {
             Ok(entered) => self.carry_out((&resource, key), &binding, &entered).await,
