@@ -73,12 +73,8 @@ pub fn stamped(manifest: &Value, cluster: &str, key: &str) -> Value {
 /// # Errors
 /// It is another object than that.
 pub fn stamped_as(manifest: &Value, stamped: &Value) -> Result<Value, InterpretError> {
-    let identity = |of: &Value| {
-        [object::api_version(of), object::kind(of), object::namespace(of), object::name(of)]
-            .map(str::to_owned)
-    };
-    if identity(manifest) != identity(stamped) {
-        let [_, kind, namespace, name] = identity(stamped);
+    if object::identity(manifest) != object::identity(stamped) {
+        let [_, kind, namespace, name] = object::identity(stamped);
         return Err(InterpretError::Object(format!(
             "what is to stay of {kind} {namespace}/{name} was answered with another object"
         )));

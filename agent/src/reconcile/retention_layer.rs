@@ -14,6 +14,7 @@ use karmada_api::object;
 use karmada_interpreter::question::Digest;
 use karmada_interpreter::{
     Answer, Chain, DependentObject, InterpretError, Interpreter, Operation, Question, Replicas,
+    retain_metadata,
 };
 use karmada_lua::customization::RETAINED_BY_WEBHOOK;
 use karmada_lua::{Clock, Customization, Customized};
@@ -103,7 +104,9 @@ impl WebhookRetention {
             let why = "who decides what of it stays changes just now".to_owned();
             return Err(InterpretError::Outside { why, again: AGAIN });
         };
-        let observed = told(observed).to_string();
+        let mut told = observed.clone();
+        retain_metadata::drop_counted(&mut told);
+        let observed = told.to_string();
         let digest = digest([&webhook, &desired.to_string(), &observed]);
         match self.0.lock().answers.get_mut(&digest) {
             Some(Answered::Retained { object, .. }) => return Ok(object.clone()),
@@ -141,17 +144,6 @@ impl State {
             self.bytes -= self.answers.remove(&oldest).map_or(0, |answer| answer.bytes());
         }
     }
-}
-
-/// What the hub is told of an object of the member.
-fn told(observed: &Value) -> Value {
-    let mut told = observed.clone();
-    object::root(&mut told).remove("status");
-    let metadata = object::metadata(&mut told);
-    for counted in ["managedFields", "resourceVersion"] {
-        metadata.remove(counted);
-    }
-    told
 }
 
 fn digest(parts: [&str; 3]) -> Digest {

@@ -82,8 +82,10 @@ impl Reservations {
 
     /// The same as [`Reservations::remove`], unless the binding was placed since it had this mark: what that gave is in no report yet.
     pub fn remove_as_of(&self, key: &Key, mark: Mark) {
-        if self.mark(key) == mark {
-            self.remove(key);
+        if let Some(mut kept) = self.kept()
+            && kept.marks.get(key).copied().unwrap_or_default() == mark
+        {
+            kept.forget(key);
         }
     }
 
@@ -118,13 +120,19 @@ impl Reservations {
 
     /// A binding is gone or going, or all that it was given is in the reports, or what it was given was not written.
     pub fn remove(&self, key: &Key) {
-        let Some(mut kept) = self.kept() else { return };
-        kept.assumptions.remove(&key.namespace, &key.name);
-        kept.tidy(key);
+        if let Some(mut kept) = self.kept() {
+            kept.forget(key);
+        }
     }
 }
 
 impl Kept {
+    /// Nothing is assumed of a binding any more.
+    fn forget(&mut self, key: &Key) {
+        self.assumptions.remove(&key.namespace, &key.name);
+        self.tidy(key);
+    }
+
     /// Nothing is kept of a binding of which nothing is assumed.
     fn tidy(&mut self, key: &Key) {
         if !self.assumptions.contains(&key.namespace, &key.name) {

@@ -39,7 +39,7 @@ impl Packed {
 
     /// What it unpacks to, in KiB.
     pub fn weight(&self) -> u32 {
-        self.decoded_size.min(STATUS_LIMIT as u64).div_ceil(1024) as u32
+        weight(self.decoded_size)
     }
 
     /// The JSON.
@@ -52,6 +52,11 @@ impl Packed {
         }
         body::decode(self.encoding, &self.bytes, self.decoded_size)
     }
+}
+
+/// What so many bytes take at most once they are unpacked, in KiB: no more than may be.
+pub(crate) fn weight(decoded_size: u64) -> u32 {
+    decoded_size.min(STATUS_LIMIT as u64).div_ceil(1024) as u32
 }
 
 /// One thing for the status sink.

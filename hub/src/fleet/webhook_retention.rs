@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use karmada_api::object;
 use karmada_gateway::ports::{NotRetained, Retention};
+use karmada_interpreter::retain_metadata;
 use karmada_resource_interpreter::Customizations;
 use karmada_resource_interpreter::customizations::RetainError;
 use serde_json::Value;
@@ -25,23 +26,16 @@ impl Retention for WebhookRetention {
         let manifest = read(manifest, "the manifest")?;
         let mut observed = read(observed, "what the member has")?;
         // A webhook is asked about what was placed, and an agent can have it asked about nothing else.
-        if identity(&manifest) != identity(&observed) {
+        if object::identity(&manifest) != object::identity(&observed) {
             let why = "what the member has is another object than the manifest's";
             return Err(NotRetained::Failed(why.to_owned()));
         }
         // As agents leave it out, and it makes no other question.
-        object::root(&mut observed).remove("status");
-        for counted in ["managedFields", "resourceVersion"] {
-            object::metadata(&mut observed).remove(counted);
-        }
+        retain_metadata::drop_counted(&mut observed);
         match self.0.retain(&manifest, &observed).await {
             Ok(retained) => Ok(Bytes::from(retained.to_string())),
             Err(RetainError::Busy) => Err(NotRetained::Busy),
             Err(RetainError::Failed(error)) => Err(NotRetained::Failed(error.to_string())),
         }
     }
-}
-
-fn identity(of: &Value) -> [&str; 4] {
-    [object::api_version(of), object::kind(of), object::namespace(of), object::name(of)]
 }

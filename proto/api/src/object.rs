@@ -26,6 +26,11 @@ fn metadata_text<'a>(object: &'a Value, key: &str) -> &'a str {
     object.get("metadata").and_then(|m| m.get(key)).and_then(Value::as_str).unwrap_or("")
 }
 
+/// Which object it is: apiVersion, kind, namespace and name, each empty where it says none.
+pub fn identity(object: &Value) -> [&str; 4] {
+    [api_version(object), kind(object), namespace(object), name(object)]
+}
+
 /// `metadata.name`.
 pub fn name(object: &Value) -> &str {
     metadata_text(object, "name")

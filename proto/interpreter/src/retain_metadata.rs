@@ -22,6 +22,15 @@ pub fn retain_common(desired: &mut Value, observed: &Value) {
     merge(wants, has, "annotations", MANAGED_ANNOTATIONS);
 }
 
+/// Takes out of a member's object what changes all the time and decides nothing of what is kept: its status, and what the API server counts in it.
+pub fn drop_counted(observed: &mut Value) {
+    object::root(observed).remove("status");
+    let metadata = object::metadata(observed);
+    for counted in ["managedFields", "resourceVersion"] {
+        metadata.remove(counted);
+    }
+}
+
 /// Adds to a map of `wants` what `has` has and the hub never set: what is not on the list at annotation `record`.
 fn merge(wants: &mut Map<String, Value>, has: &Map<String, Value>, map: &str, record: &str) {
     let Some(entries) = has.get(map).and_then(Value::as_object) else { return };

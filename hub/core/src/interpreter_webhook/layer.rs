@@ -81,16 +81,12 @@ impl Layer {
             };
             wrong(webhook, asked.operation, &format!("its patch cannot be applied: {why}"))
         })?;
-        if identity(&changed) != identity(asked.object) {
+        if object::identity(&changed) != object::identity(asked.object) {
             let why = "its patch changes apiVersion, kind, namespace or name";
             return Err(wrong(webhook, asked.operation, why));
         }
         Ok(Some(changed))
     }
-}
-
-fn identity(object: &Value) -> [&str; 4] {
-    [object::api_version(object), object::kind(object), object::namespace(object), object::name(object)]
 }
 
 fn wrong(webhook: &Webhook, operation: Operation, why: &str) -> InterpretError {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::gateway::Gateway;
-use crate::inbox::Packed;
+use crate::inbox::{self, Packed};
 use crate::ports::NotRetained;
 use crate::session::refusal;
 use crate::work_body::{body_hash, manifests};
@@ -24,13 +24,7 @@ struct Manifests<'a> {
 
 /// What answering takes in memory, in KiB: what the agent says that its object unpacks to.
 pub(super) fn weight(wanted: &RetentionOf) -> u32 {
-    packed(wanted).weight().max(1)
-}
-
-/// Its own bytes: a slice of the frame would keep all of that.
-fn packed(wanted: &RetentionOf) -> Packed {
-    let bytes = Bytes::copy_from_slice(&wanted.observed);
-    Packed { encoding: wanted.encoding, bytes, decoded_size: wanted.decoded_size }
+    inbox::weight(wanted.decoded_size).max(1)
 }
 
 /// Answers the agent of `cluster`.
@@ -41,8 +35,10 @@ pub(super) async fn retained(gateway: &Gateway, cluster: &str, wanted: Retention
     };
     // It is told of what it holds otherwise, and asks again then.
     let another = || refusal(Code::NotAllowed, "it is no Work of this cluster, or another one by now");
-    let packed = packed(&wanted);
-    let RetentionOf { key, hash, ordinal, .. } = wanted;
+    let RetentionOf { key, hash, ordinal, encoding, decoded_size, observed } = wanted;
+    // Its own bytes: a slice of the frame would keep all of that.
+    let packed = Packed { encoding, bytes: Bytes::copy_from_slice(&observed), decoded_size };
+    drop(observed);
     let Some(work) = gateway.ports.works.find(cluster, &key) else { return another() };
     let json = work.body.json();
     drop(work);
