@@ -36,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::retention::Asking;
 use self::under_way::UnderWay;
+use super::adaptive_limit::Adaptive;
 use super::agent_objects::Own;
 use super::catch_panics::Guarded;
 use super::failure::Failure;
@@ -45,7 +46,6 @@ use super::member_body::ClusterNames;
 use super::observed_during_write::ObservedDuringWrite;
 use super::orphan_candidates::{OrphanScanSchedule, Strays};
 use super::orphan_rows::Orphans;
-use super::pace::Adaptive;
 use super::removal::Removal;
 use super::retention_layer::WebhookRetention;
 use super::service_endpoints::{self, Asked};

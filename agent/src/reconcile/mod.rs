@@ -4,7 +4,7 @@
 //! into the ledger, reports into the outbox. Level-triggered: each step reads the ledger and the member anew, so
 //! that a start, a retry and a drift take one path. Absence never deletes: only a tombstone in the ledger does.
 //!
-//! - [`order`], [`workqueue`], [`pace`]: what is next, and how fast (pure).
+//! - [`order`], [`workqueue`], [`adaptive_limit`]: what is next, and how fast (pure).
 //! - [`member_body`]: what is sent, and whether it is there already (pure).
 //! - [`observed_during_write`]: which is newer, what a watch told or what a write was answered (pure).
 //! - [`agent_objects`]: what the agent itself lives by in the member, which no Work may name (pure).
@@ -20,6 +20,7 @@
 //! - [`retry_after`]: how long the member asks to be left alone. [`targets`]: which Works an object of the member belongs to.
 //! - [`apply`], [`removal`]: one Work, applied or taken away. [`watcher`]: a kind's events. [`engine`]: the loop.
 
+pub mod adaptive_limit;
 pub mod agent_objects;
 pub mod apply;
 pub mod catch_panics;
@@ -34,7 +35,6 @@ pub mod order;
 mod orphan_candidates;
 pub mod orphan_rows;
 mod orphan_scan;
-pub mod pace;
 pub mod removal;
 pub mod retention_layer;
 mod retry_after;

@@ -14,8 +14,8 @@ use karmada_schema::object::meta;
 use serde_json::Value;
 
 use crate::Authorizer;
+use crate::policy_rule::{Rule, compact, missing, quoted};
 use crate::rbac::GROUP;
-use crate::rules::{Rule, compact, missing, quoted};
 
 /// The gate.
 pub struct Escalation {

@@ -17,11 +17,11 @@ mod escalation;
 mod front_proxy;
 mod impersonate;
 mod oidc;
+mod policy_rule;
 mod rbac;
 mod rbac_bootstrap;
 mod review_rules;
 mod reviews;
-mod rules;
 #[cfg(test)]
 mod tests;
 mod token_claims;
@@ -33,10 +33,10 @@ pub use escalation::Escalation;
 pub use front_proxy::{FrontProxy, ProxyPeer};
 pub use impersonate::impersonate;
 pub use oidc::{Anonymous, IssuerOptions, Issuers};
+pub use policy_rule::Rule;
 pub use rbac::Authorizer;
 pub use rbac_bootstrap::{Reconciled, reconcile};
 pub use reviews::Reviews;
-pub use rules::Rule;
 pub use token_claims::{BoundClaims, Claims, ObjectClaim, ServiceAccountTokens};
 
 /// Whether two secrets are equal, in time that depends on their lengths only.

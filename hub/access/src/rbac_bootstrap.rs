@@ -12,7 +12,7 @@ use karmada_schema::object::{ObjectKey, meta};
 use serde_json::{Value, json};
 
 use crate::default_roles::{OwnRoles, bootstrap_roles};
-use crate::rules::{Rule, compact, missing};
+use crate::policy_rule::{Rule, compact, missing};
 
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const TRIES: usize = 4;

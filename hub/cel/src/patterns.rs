@@ -9,8 +9,8 @@
 //! All that is kept has one bound in bytes for the whole process. Kinds may be served that have any number of patterns: what does not
 //! fit is compiled again when it is needed, which is charged to whoever needs it.
 
-mod kept;
-mod size;
+mod compiled_size;
+mod lru;
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ use regex::{Regex, RegexBuilder};
 use crate::go_regexp::as_go_reads;
 use crate::meter::Meter;
 use crate::weigh::{letters, many};
-use kept::Kept;
+use lru::Kept;
 
 /// The largest compiled form of one pattern, in bytes.
 const LARGEST: usize = 2 << 20;
@@ -83,7 +83,7 @@ pub(crate) fn compiled(pattern: &str, meter: &Meter) -> Result<Arc<Pattern>, Pat
     meter.work(many(pattern.len())).map_err(|_| PatternError::Spent)?;
     let read = as_go_reads(pattern);
     // Of what cannot be read compiling tells why, and takes no time.
-    let places = size::places(&read).unwrap_or(1);
+    let places = compiled_size::places(&read).unwrap_or(1);
     if places > many(LARGEST / PLACE) {
         return Err(PatternError::TooLarge);
     }

@@ -14,7 +14,7 @@ use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, events};
-use karmada_core::eviction::pace::Lane;
+use karmada_core::eviction::rate_limit::Lane;
 use karmada_core::failback::{self, Standing};
 use karmada_core::feature_gates::Gate;
 use karmada_core::scheduler::assumptions::Taken;

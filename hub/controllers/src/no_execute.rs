@@ -12,7 +12,7 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_core::eviction::evict;
 use karmada_core::eviction::no_execute::{LookError, Rules, Stay, evicts, look};
-use karmada_core::eviction::pace::{self, Lane};
+use karmada_core::eviction::rate_limit::{self, Lane};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -45,7 +45,7 @@ struct Plan {
 impl NoExecuteTaints {
     /// A controller; of each cluster so many bindings a second leave.
     pub fn new(shared: Arc<ControllerContext>, rules: Rules, per_second: f32) -> Arc<Self> {
-        let (interval, started) = (pace::interval(per_second), Instant::now());
+        let (interval, started) = (rate_limit::interval(per_second), Instant::now());
         Arc::new(NoExecuteTaints { shared, rules, interval, started, lanes: Mutex::default() })
     }
 

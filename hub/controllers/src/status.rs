@@ -1,7 +1,7 @@
 //! Binding-status controller: what the Works report becomes the binding's and the template's status. In: a binding, the Works of its
 //! clusters, its template. Out: both statuses, written where they changed.
 
-mod pace;
+mod write_pace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use self::pace::Pace;
+use self::write_pace::Pace;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};

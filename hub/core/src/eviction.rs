@@ -4,7 +4,7 @@
 //! so that a hub that is started anew goes on where it was.
 
 pub mod no_execute;
-pub mod pace;
+pub mod rate_limit;
 
 use std::collections::BTreeSet;
 

@@ -23,11 +23,11 @@ use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::{self, Decision, Input, Outcome, filter};
 use karmada_quantity::Quantity;
 
+use crate::movability::{self, Stays};
 use crate::move_note::{MoveNote, Permit};
-use crate::quality::{self, Measure, Quality};
-use crate::spread;
-use crate::standing::{self, Stays};
-use crate::way::{Way, carried, changes, numbers};
+use crate::placement_quality::{self, Measure, Quality};
+use crate::spread_constraints;
+use crate::steps_to_plan::{Way, carried, changes, numbers};
 
 /// A plan is looked at that moves one replica of so many, or more: a fifth.
 pub const ONE_OF: i64 = 5;
@@ -92,7 +92,7 @@ pub fn afresh(binding: &ResourceBinding, now: Timestamp) -> ResourceBinding {
 /// # Errors
 /// Why the binding stays.
 pub fn decide<C: Borrow<Cluster>>(facts: &Facts<'_, C>, most: i64) -> Result<Step, Stays> {
-    let permit = standing::permit(facts.binding, facts.afresh.clusters, facts.now)?;
+    let permit = movability::permit(facts.binding, facts.afresh.clusters, facts.now)?;
     let clusters = facts.fit();
     let afresh = Input {
         binding: facts.afresh.binding,
@@ -116,7 +116,7 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
         let is_well = |cluster: &Cluster| {
             let target = TargetCluster { name: cluster.name().to_owned(), ..TargetCluster::default() };
             let one = |_: &str| Some(cluster);
-            standing::unwell(self.binding, std::slice::from_ref(&target), one, self.now).is_none()
+            movability::unwell(self.binding, std::slice::from_ref(&target), one, self.now).is_none()
         };
         let all = self.afresh.clusters.iter().map(Borrow::borrow);
         all.filter(|cluster| placed(cluster.name()) || (self.tells_room(cluster) && is_well(cluster)))
@@ -194,7 +194,7 @@ impl<C: Borrow<Cluster>> Facts<'_, C> {
         let placement = self.binding.spec.placement.as_ref();
         let constraints = placement.map(|placement| &placement.spread_constraints[..]).unwrap_or_default();
         let sides = (&self.binding.spec.clusters[..], &step.clusters[..]);
-        spread::breaks(constraints, sides, |name| fleet.clusters.get(name).copied())
+        spread_constraints::breaks(constraints, sides, |name| fleet.clusters.get(name).copied())
     }
 
     /// A cluster that a step leaves or enters, where what is left by a workload is preserved: it runs on there. Who enters one may have to leave it
@@ -244,7 +244,7 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
     /// Whether all of these clusters are well, and tell how much room they have.
     fn trusts(&self, targets: &[TargetCluster]) -> Result<(), Stays> {
         let find = |name: &str| self.clusters.get(name).copied();
-        if let Some(name) = standing::unwell(self.facts.binding, targets, find, self.facts.now) {
+        if let Some(name) = movability::unwell(self.facts.binding, targets, find, self.facts.now) {
             return Err(Stays::Unwell(name));
         }
         match targets
@@ -322,7 +322,8 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
             let tier = self.clusters.get(name).and_then(|cluster| filter::tier(cluster, &tiers).ok());
             tier.unwrap_or(tiers.len())
         };
-        let by = Measure { capacity, tier: &tier, is_aggregated: quality::is_aggregated(placement) };
+        let by =
+            Measure { capacity, tier: &tier, is_aggregated: placement_quality::is_aggregated(placement) };
         Quality::of(plan, &by).is_better_than(Quality::of(&binding.spec.clusters, &by))
     }
 }

@@ -18,7 +18,7 @@ use karmada_controllers::graceful_eviction::again;
 use karmada_controllers::port::{Api, Key};
 use karmada_controllers::runner::{Action, Controller, Error, Source};
 
-use crate::turns::Turns;
+use crate::look_intervals::Turns;
 use crate::unschedulable::{self, Unschedulable};
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");

@@ -16,8 +16,8 @@ use karmada_controllers::reservations::Mark;
 
 use crate::better_plan::Step;
 use crate::budget::Budget;
+use crate::movability::Stays;
 use crate::move_note::{Change, MoveNote};
-use crate::standing::Stays;
 
 /// Between two workloads that leave one cluster: far below the removals that wait for a person, which are ten in a minute unless a policy says
 /// otherwise.

@@ -45,11 +45,11 @@ use tokio::time::Instant;
 use crate::better_plan::{self, Facts, Step};
 use crate::budget::Budget;
 use crate::exact_room;
+use crate::look_intervals::Turns;
+use crate::movability::{self, Stays};
 use crate::move_note::{LONGEST_REST, MoveNote, REST};
 use crate::moves_in_flight::{Entered, Ledger};
 use crate::rollback::{self, Course};
-use crate::standing::{self, Stays};
-use crate::turns::Turns;
 
 const BINDING: (&str, &str) = ("work.karmada.io/v1alpha2", "ResourceBinding");
 
@@ -109,7 +109,7 @@ impl Rebalancing {
             return Ok(Err(Stays::NoBudget));
         }
         // Before agents are asked.
-        if let Err(stays) = standing::permit(binding, clusters, now) {
+        if let Err(stays) = movability::permit(binding, clusters, now) {
             return Ok(Err(stays));
         }
         if self.members_decide(binding).await? {
@@ -315,7 +315,7 @@ impl Controller for Rebalancing {
         let seen = self.shared.reservations.mark(key);
         let resource = kinds::bindings(api, &key.namespace)?;
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let Some(binding) = found.filter(standing::could_move) else {
+        let Some(binding) = found.filter(movability::could_move) else {
             self.turns.forget(key);
             self.ledger.lock().is_over(key);
             return Ok(Action::Done);

@@ -15,9 +15,9 @@ use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 
 use crate::better_plan::Step;
+use crate::movability;
 use crate::move_note::{Change, LONGEST_REST, MoveNote};
-use crate::standing;
-use crate::way::{carried, numbers};
+use crate::steps_to_plan::{carried, numbers};
 
 /// What is not ready so long after a step is taken back.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -45,9 +45,9 @@ pub fn course<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C], now
     if !stands(binding, &note) || is_whole(binding, &got) {
         return Course::Over;
     }
-    let is_settled = !standing::is_held(binding)
+    let is_settled = !movability::is_held(binding)
         && binding.spec.graceful_eviction_tasks.is_empty()
-        && standing::is_scheduled(binding, clusters);
+        && movability::is_scheduled(binding, clusters);
     let is_late = note.at <= now && now.duration_since(note.at) >= PATIENCE;
     if !is_late || !is_settled || !is_whole(binding, &gave) || !is_well(binding, &gave, clusters, now) {
         return Course::Underway;
@@ -70,7 +70,7 @@ fn stands(binding: &ResourceBinding, note: &MoveNote) -> bool {
 /// Whether what these have is ready.
 fn is_whole(binding: &ResourceBinding, side: &Side<'_>) -> bool {
     let is_of = |target: &&TargetCluster| side.iter().any(|(name, _)| **name == target.name);
-    binding.spec.clusters.iter().filter(is_of).all(|target| standing::is_ready(binding, target))
+    binding.spec.clusters.iter().filter(is_of).all(|target| movability::is_ready(binding, target))
 }
 
 /// Whether these clusters are well, those that have nothing any more too.
@@ -84,7 +84,7 @@ fn is_well<C: Borrow<Cluster>>(
         |(name, _): &(&String, &Change)| TargetCluster { name: (*name).clone(), ..TargetCluster::default() };
     let targets: Vec<TargetCluster> = side.iter().map(target).collect();
     let find = |name: &str| clusters.iter().map(Borrow::borrow).find(|cluster| cluster.name() == name);
-    standing::unwell(binding, &targets, find, now).is_none()
+    movability::unwell(binding, &targets, find, now).is_none()
 }
 
 /// The step back.

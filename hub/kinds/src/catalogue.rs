@@ -115,8 +115,10 @@ mod tests {
         // What cannot be written needs nobody who acts on it.
         let written = |resource: &&Resource| fleet(&resource.group) && !resource.is_virtual;
         for resource in resources().iter().filter(written) {
-            let (kind, inert) =
-                (resource.kind.as_str(), karmada_api::inert::is_inert(&resource.group, &resource.kind));
+            let (kind, inert) = (
+                resource.kind.as_str(),
+                karmada_api::ignored_fields::is_inert(&resource.group, &resource.kind),
+            );
             assert_ne!(ACTING.contains(&kind), inert, "{kind}");
         }
     }

@@ -136,7 +136,7 @@ pub fn remarks(definition: &ResourceDefinition, new: &Value, old: Option<(&Value
     }
     if definition.custom.is_none() {
         let old = old.map(|(old, _)| old);
-        return karmada_api::inert::warnings(&definition.group, &definition.kind, new, old);
+        return karmada_api::ignored_fields::warnings(&definition.group, &definition.kind, new, old);
     }
     // Only an object that was written under another schema can be wrong already.
     let (Some(custom), Some((old, live))) = (&definition.custom, old) else { return Vec::new() };

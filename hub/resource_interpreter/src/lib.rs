@@ -3,11 +3,11 @@
 //! In: changes of ResourceInterpreterCustomizations and of ResourceInterpreterWebhookConfigurations ([`Customizations`]). Out: one interpreter; webhooks
 //! are asked beside it ([`InterpreterWebhooks`]), and who asked it is told when they answered.
 
+mod answer_cache;
+mod collect_questions;
 pub mod customizations;
-mod kept;
-mod noting;
 pub mod webhooks;
 
+pub use collect_questions::Noting;
 pub use customizations::Customizations;
-pub use noting::Noting;
 pub use webhooks::{InterpreterWebhooks, WebhookCaller};

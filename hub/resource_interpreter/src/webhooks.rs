@@ -19,7 +19,7 @@ use karmada_interpreter::{Operation, Question};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use crate::kept::Kept;
+use crate::answer_cache::Kept;
 
 /// Bytes of questions that are being asked at once, but for a single one that is larger.
 const UNDER_WAY: usize = 64 << 20;

@@ -37,13 +37,13 @@ pub mod protobuf;
 mod prune;
 mod regexp;
 mod rule;
-mod rules;
 mod scalars;
 pub mod selector;
 mod shape;
 mod structural;
 pub mod time;
 mod validate;
+mod validation_rules;
 
 pub use arena::{Format, ListType, MapType, Type};
 pub use builtin::{KUBERNETES_VERSION, Schemas};
@@ -62,10 +62,10 @@ pub use navigate::{Schema, SchemaRef};
 pub use prune::below as prune_below;
 pub use prune::prune;
 pub use regexp::pattern_problem;
-pub use rules::{RuleFindings, run_rules};
 pub use shape::JsonShape;
 pub use structural::read_structural;
 pub use validate::{validate, validate_update};
+pub use validation_rules::{RuleFindings, run_rules};
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use super::findings::Findings;
 use super::formats;
 use super::navigate::SchemaRef;
 use super::path::Path;
-use super::rules::Correlated;
+use super::validation_rules::Correlated;
 use karmada_field::FieldError;
 
 /// Everything about `value` that the schema refuses: types, required fields, enums, formats, bounds, patterns, and

@@ -35,8 +35,8 @@ use std::time::Duration;
 use crate::dice::Dice;
 use crate::world::World;
 
-/// Seeds of a run of the tests: about a minute of a dev build on two cores.
-const SEEDS: u64 = 80;
+/// Seeds of a run of the tests: some three minutes of a dev build on two cores.
+const SEEDS: u64 = 200;
 
 /// What came of a seed.
 struct Came {

@@ -12,7 +12,7 @@
 //! | what may not leave the hub in a manifest? | [`manifest`] |
 //! | is a cluster ready? | [`readiness`] |
 //! | what does a write become, and may it stand? | [`admission`] |
-//! | what of it does nothing yet? | [`inert`] |
+//! | what of it does nothing yet? | [`ignored_fields`] |
 
 pub mod admission;
 pub mod binding;
@@ -21,7 +21,7 @@ pub mod cron_federated_hpa;
 pub mod defaulting;
 pub mod federated_hpa;
 pub mod federated_resource_quota;
-pub mod inert;
+pub mod ignored_fields;
 pub mod link_policy;
 pub mod manifest;
 pub mod multi_cluster_service;

@@ -105,7 +105,8 @@ fn policy(number: usize, group: usize) -> Value {
             "placement": {"clusterAffinity": {"labelSelector": {"matchLabels": {"group": format!("g{group}")}}}, "replicaScheduling": strategy}}})
 }
 
-fn deployment(number: usize, policy: usize) -> Value {
+/// The Deployment `number`, with the label of a policy.
+pub fn deployment(number: usize, policy: usize) -> Value {
     let (namespace, name) = deployment_name(number);
     json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": namespace, "labels": {"policy": format!("p{policy}"), "app": name}},
@@ -137,7 +138,8 @@ pub async fn change(
     panic!("{name} could not be changed");
 }
 
-async fn make_all(api: &dyn Api, resource: &Resource, objects: impl Iterator<Item = Value>) {
+/// Makes objects, some at once.
+pub async fn make_all(api: &dyn Api, resource: &Resource, objects: impl Iterator<Item = Value>) {
     let writes = objects.map(|object| api.create(resource, object));
     let made: Vec<Arc<Object>> = futures::stream::iter(writes)
         .buffer_unordered(AT_ONCE)

@@ -11,6 +11,8 @@ use serde_json::json;
 
 /// How long nothing must move, and what little a hub at rest takes of the CPU in that time.
 const QUIET: Duration = Duration::from_millis(500);
+/// How long [`Gauge::rest`] looks at a hub that is at rest already.
+pub const QUIET_IN_ALL: Duration = Duration::from_millis(1000);
 const IDLE: Duration = Duration::from_millis(25);
 
 /// Prints a figure.
@@ -22,6 +24,14 @@ pub fn row(name: &str, value: f64, unit: &str) {
 pub fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The memory of this process at its highest so far, in MB.
+pub fn highest_memory() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse::<f64>().ok()).unwrap_or(0.0)
+        / 1024.0
 }
 
 /// Looks at one hub.

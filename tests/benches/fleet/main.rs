@@ -6,7 +6,7 @@
 //! the loops' queues.
 //!
 //! `cargo bench -p tests --bench fleet`; `-- --clusters N`, `-- --bindings N` for another size, and `-- --times N` for how often each event comes.
-//! With `-- --agents N` it is the stream that is measured, with so many agents ([`agents`]).
+//! With `-- --storms` it is what comes down on a whole fleet at once ([`storms`]), with `-- --agents N` the stream, with so many agents ([`agents`]).
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 
@@ -17,6 +17,7 @@ mod fleet;
 mod gauge;
 mod simulated_agent;
 mod simulator;
+mod storms;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use karmada_hub::{AccessSettings, Hub, LifecycleSettings, RegistryApi, Serves, S
 use events::Bench;
 use fleet::Size;
 use gauge::{Gauge, row};
+use storms::Storm;
 
 fn number(name: &str, otherwise: usize) -> usize {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
@@ -63,10 +65,20 @@ fn main() {
     if asked("--agents") {
         return agents::run(number("--agents", 1000), asked("--grpc"), asked("--quick"));
     }
-    let size = Size { clusters: number("--clusters", 1000), bindings: number("--bindings", 2000) };
-    let times = number("--times", 5);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("a runtime").block_on(run(size, times));
+    let runtime = runtime.expect("a runtime");
+    if asked("--storms") {
+        let storm = Storm {
+            clusters: number("--clusters", 1000),
+            namespaces: number("--namespaces", 100),
+            workloads: number("--bindings", 10_000),
+            flaps: number("--flaps", 1000),
+        };
+        let directory = tempfile::tempdir().expect("a directory");
+        return runtime.block_on(storms::run(storm, directory.path()));
+    }
+    let size = Size { clusters: number("--clusters", 1000), bindings: number("--bindings", 2000) };
+    runtime.block_on(run(size, number("--times", 5)));
 }
 
 async fn run(size: Size, times: usize) {

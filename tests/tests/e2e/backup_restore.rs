@@ -9,7 +9,7 @@ use serde_json::json;
 use tests::wait::{TIMEOUT, eventually, so, throughout};
 
 use crate::fleet::{await_gone, get};
-use crate::line::{A_WHILE, Line, config};
+use crate::private_site::{A_WHILE, Line, config};
 
 /// Copies a folder into `to`, which is made.
 fn copy_folder(from: &Path, to: &Path) {

@@ -9,8 +9,8 @@ use serde_json::json;
 use tests::link::Link;
 use tests::wait::{TIMEOUT, eventually};
 
-use crate::line::{Line, WORKS};
-use crate::slow::noise;
+use crate::private_site::{Line, WORKS};
+use crate::slow_line::noise;
 
 /// Once a good line is healed, all is as it should be within this. The machine that runs the tests is shared by all of them: half of it is
 /// what is promised.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{await_gone, await_object, karmadactl};
-use crate::line::{Line, WORKS};
+use crate::private_site::{Line, WORKS};
 
 const PASSWORD: &str = "correct-horse-battery-staple";
 /// How long somebody is away.

@@ -5,7 +5,7 @@ use tests::hub::HubOptions;
 use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{await_gone, await_object, has};
-use crate::line::Line;
+use crate::private_site::Line;
 
 const QUOTA: &str = "
 apiVersion: policy.karmada.io/v1alpha1

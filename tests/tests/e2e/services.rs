@@ -8,7 +8,7 @@ use tests::hub::HubOptions;
 use tests::member::{Member, MemberOptions};
 
 use crate::fleet::{RegisterCommand, await_gone, await_object, has, has_condition};
-use crate::line::Line;
+use crate::private_site::Line;
 
 const SHOP: &str = "
 apiVersion: v1

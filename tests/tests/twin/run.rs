@@ -469,7 +469,7 @@ fn headers_read(headers: &HeaderMap) -> Value {
         let mut values: Vec<&str> =
             headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
         // What a hub says of kinds that nothing acts on there yet is its own.
-        values.retain(|value| !karmada_api::inert::ROWS.iter().any(|row| value.contains(row.words)));
+        values.retain(|value| !karmada_api::ignored_fields::ROWS.iter().any(|row| value.contains(row.words)));
         // Those of custom kinds come as a Go map gives them.
         values.sort_unstable();
         if !values.is_empty() {

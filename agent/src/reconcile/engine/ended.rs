@@ -20,7 +20,7 @@ use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
 use crate::reconcile::workqueue::{WorkReason, removal_class};
-use crate::reconcile::{member_body, outcome, pace};
+use crate::reconcile::{adaptive_limit, member_body, outcome};
 use crate::session::Phase;
 
 /// What is said of a Work of so many manifests of which these failed; `None` where none did.
@@ -59,7 +59,8 @@ impl Engine {
         let Some(entry) = ledger.entry(key)? else { return Ok(()) };
         if entry.phase != Phase::Desired {
             tracing::error!(work = key, "removing it panicked");
-            let due = self.now() + self.removals.failed(key).max(pace::after_crashes(entry.crashes, CRASHES));
+            let due = self.now()
+                + self.removals.failed(key).max(adaptive_limit::after_crashes(entry.crashes, CRASHES));
             self.workqueue.again(key, removal_class(class), due);
         } else if quarantine::is_due(&entry) {
             self.quarantine(key, &entry);

@@ -11,7 +11,7 @@ use crate::ledger::{Entry, LedgerError, Outcome};
 use crate::member::ObjectId;
 use crate::reconcile::failure::Failure;
 use crate::reconcile::workqueue::{WorkReason, removal_class};
-use crate::reconcile::{manifests, order, outcome, pace, service_endpoints};
+use crate::reconcile::{adaptive_limit, manifests, order, outcome, service_endpoints};
 use crate::session::Phase;
 
 impl Engine {
@@ -91,7 +91,7 @@ impl Engine {
     /// When its removal has its turn. That the agent ended over a removal puts it off, and never for good: a Work that is on its way out can
     /// change no more.
     fn leaves(&mut self, key: &str, entry: &Entry, class: u8) {
-        let wait = pace::after_crashes(entry.crashes, CRASHES);
+        let wait = adaptive_limit::after_crashes(entry.crashes, CRASHES);
         if wait.is_zero() {
             return self.workqueue.push(key, class, WorkReason::New);
         }

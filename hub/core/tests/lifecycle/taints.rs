@@ -8,7 +8,7 @@ use karmada_api::policy::PurgeMode;
 use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_core::eviction::evict;
 use karmada_core::eviction::no_execute::{Rules, Stay, evicts, look};
-use karmada_core::eviction::pace::interval;
+use karmada_core::eviction::rate_limit::interval;
 use karmada_core::taint_policy;
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
 //! Every field of the fleet's kinds is acted on somewhere, or whoever writes it is told that nothing does.
 //!
-//! A field that comes new into a schema fails here until it stands in one of the two lists: `karmada_api::inert` for what is told, [`ACTED_ON`]
+//! A field that comes new into a schema fails here until it stands in one of the two lists: `karmada_api::ignored_fields` for what is told, [`ACTED_ON`]
 //! for what is read, each with a file that reads it and a word that stands there.
 
 use std::collections::BTreeSet;
 
-use karmada_api::inert;
+use karmada_api::ignored_fields;
 use karmada_kinds::catalogue;
 use karmada_schema::{SchemaRef, Schemas};
 
@@ -502,7 +502,7 @@ fn every_field_is_acted_on_or_told_of() {
         let rows = ACTED_ON.iter().filter(|(kinds, ..)| kinds.contains(&kind));
         let acted: BTreeSet<String> = rows.flat_map(|(_, path, ..)| fields(path)).collect();
         for field in &schema {
-            if !acted.contains(field) && !inert::is_told(group, kind, field) {
+            if !acted.contains(field) && !ignored_fields::is_told(group, kind, field) {
                 silent.push(format!("{kind}: {field}"));
             }
         }

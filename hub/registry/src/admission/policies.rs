@@ -20,7 +20,7 @@ use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::expressions::{self, Expression, RequestVariables};
-use super::rules::Matching;
+use super::request_matching::Matching;
 use super::variables::{Named, Variables};
 use crate::authorize::Authorize;
 use crate::registry_context::RegistryContext;

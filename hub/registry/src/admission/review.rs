@@ -13,7 +13,7 @@ use karmada_kinds::scale;
 use karmada_schema::object::{Stored, encode, meta};
 use serde_json::{Value, json};
 
-use super::rules::operation;
+use super::request_matching::operation;
 use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, How, Operation};
 use crate::{prepare, storage};

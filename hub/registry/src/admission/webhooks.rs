@@ -17,8 +17,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::expressions::{self, Expression, RequestVariables};
+use super::request_matching::Matching;
 use super::review::{self, Shown};
-use super::rules::Matching;
 use crate::authorize::Authorize;
 use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Warnings};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::world::{Site, World, aggregated, weighted};
 use crate::better_plan::Step;
-use crate::standing::Stays;
+use crate::movability::Stays;
 
 const DAY: i64 = 24 * 60;
 

@@ -11,8 +11,8 @@ use karmada_core::scheduler::estimator_answers::Exact;
 use serde_json::{Value, json};
 
 use crate::better_plan::{Facts, Step, afresh, decide};
+use crate::movability::Stays;
 use crate::move_note::MoveNote;
-use crate::standing::Stays;
 
 /// Grades of nodes, by what of CPU is free on them at least.
 const GRADES: [i64; 6] = [0, 1, 2, 4, 8, 16];

@@ -8,7 +8,7 @@ use tests::kubectl::Kubectl;
 use tests::wait::{TIMEOUT, so};
 
 use crate::fleet::{Fleet, RegisterCommand, await_gone, await_object, get, has, has_condition, shared};
-use crate::line::{Line, WORKS, config as lone_config, spec, work};
+use crate::private_site::{Line, WORKS, config as lone_config, spec, work};
 
 const SETTINGS: &str = "
 apiVersion: v1

@@ -6,8 +6,8 @@ use tests::hub::HubOptions;
 use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{await_object, has};
-use crate::grades::add_node;
-use crate::line::Line;
+use crate::private_site::Line;
+use crate::resource_models::add_node;
 
 const WORKLOAD: &str = "
 apiVersion: apps/v1

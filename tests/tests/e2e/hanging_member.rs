@@ -9,7 +9,7 @@ use serde_json::json;
 use tests::wait::{TIMEOUT, eventually, so, throughout};
 
 use crate::fleet::{await_object, get, has_condition};
-use crate::line::{A_WHILE, Line, config, work};
+use crate::private_site::{A_WHILE, Line, config, work};
 
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 

@@ -7,7 +7,7 @@ use tests::link::Link;
 use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{get, has_condition};
-use crate::line::{Line, WORKS, config, work};
+use crate::private_site::{Line, WORKS, config, work};
 
 /// Bytes a second: 8 kbit/s.
 const RATE: u32 = 1_000;

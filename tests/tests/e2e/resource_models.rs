@@ -6,7 +6,7 @@ use tests::api::Api;
 use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::get;
-use crate::line::{CLUSTER, Line};
+use crate::private_site::{CLUSTER, Line};
 
 const MOST: &str = "9223372036854775807";
 
