@@ -182,11 +182,15 @@ struct Sound {
 /// Reads and checks an expression. A tree that is too deep is told before anything else. The construction of a message (`Type{…}`) is left
 /// to the checker, which has the words for it.
 fn read(source: &str, declarations: &Declarations, compiling: &Compiling) -> Result<Sound, CompileError> {
+    let node = syntax::read(source);
+    if node.is_none() && !syntax::has_few_signs(source) {
+        return Err(Unsound::Malformed.told());
+    }
     let expr = parse(source)?;
     if let Err(deep @ Unsound::Deep) = sound(&expr, 0) {
         return Err(deep.told());
     }
-    let node = syntax::read(source).ok_or_else(|| Unsound::Malformed.told())?;
+    let node = node.ok_or_else(|| Unsound::Malformed.told())?;
     let mut checker = Checker::new(source, declarations, compiling);
     let yields = checker.check(&node).map_err(CompileError::Invalid)?;
     let used = checker.used;
@@ -195,7 +199,8 @@ fn read(source: &str, declarations: &Declarations, compiling: &Compiling) -> Res
 }
 
 fn parse(source: &str) -> Result<IdedExpr, CompileError> {
-    let parsed = Parser::new().enable_optional_syntax(true).parse(source);
+    let plain = syntax::without_undone_signs(source);
+    let parsed = Parser::new().enable_optional_syntax(true).parse(&plain);
     parsed.map_err(|error| CompileError::Invalid(worded(&messages(&error), source)))
 }
 

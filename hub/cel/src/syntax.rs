@@ -6,7 +6,9 @@
 mod lexer;
 mod macros;
 pub(crate) mod read;
+mod unary;
 
+pub(crate) use self::unary::{has_few_signs, without_undone_signs};
 use crate::types::Type;
 
 /// A part of an expression.

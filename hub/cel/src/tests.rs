@@ -55,6 +55,9 @@ fn expressions_yield_what_cel_says() {
         ("duration('1h') > duration('1m')", json!(true)),
         ("sets.contains([1, 2], [2])", json!(true)),
         ("dyn(1) == 1", json!(true)),
+        ("[!!true, !!(1 == 2), !!!true, ! ! !false]", json!([true, false, false, true])),
+        ("[--1, ---1, 1 - -1, 1 --1, 3 - - -2]", json!([1, -1, 2, 2, 1])),
+        ("'!!' + '--'", json!("!!--")),
         ("self.?n.optMap(x, x + 1).orValue(0)", json!(4)),
         ("self.?gone.optMap(x, x + 1).orValue(0)", json!(0)),
         ("self.?map.optFlatMap(m, m[?'a-b']).orValue(0)", json!(1)),
@@ -406,5 +409,28 @@ fn a_call_costs_what_it_does() {
         let outcome = run(source, &object);
         assert!(outcome.is_err(), "{source}");
         assert!(started.elapsed() < Duration::from_secs(5), "{source} took {:?}", started.elapsed());
+    }
+}
+
+/// The parser looked at what stands behind two signs twice: forty of these took it years.
+#[test]
+fn nested_signs_are_read_once() {
+    let nested = |open: &str, times: usize| {
+        let closed = open.matches('(').count() * times;
+        format!("{}1{} == 1", open.repeat(times), ")".repeat(closed))
+    };
+    for (open, times, is_expression) in [
+        ("-(-", 20, true),
+        ("!(!", 20, false),
+        ("-|-(", 30, false),
+        ("-)-(", 30, false),
+        ("'\\q -(-", 30, false),
+        ("'\n-(-", 30, false),
+        ("-(-", 400, false),
+    ] {
+        let (begun, source) = (Instant::now(), nested(open, times));
+        let came = run(&source, &json!(null));
+        assert_eq!(came.is_ok(), is_expression, "{source}: {came:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{source}");
     }
 }

@@ -98,7 +98,7 @@ fn text(rest: &str) -> Option<Option<(Word, usize)>> {
     // A prefix has two letters at most: to look further for each word would be a look at all that follows it.
     let start = rest.bytes().take(3).position(|byte| matches!(byte, b'"' | b'\''))?;
     let prefix = rest[..start].to_ascii_lowercase();
-    if !matches!(prefix.as_str(), "" | "r" | "b" | "br" | "rb") {
+    if !matches!(prefix.as_str(), "" | "r" | "b" | "br") {
         return None;
     }
     let (raw, is_bytes) = (prefix.contains('r'), prefix.contains('b'));
@@ -111,9 +111,16 @@ fn text(rest: &str) -> Option<Option<(Word, usize)>> {
         if here.starts_with(quote) {
             break;
         }
-        let escape = !raw && here.starts_with('\\');
-        let one = |text: &str| text.chars().next().map_or(1, char::len_utf8);
-        at += if escape { 1 + one(&here[1..]) } else { one(here) };
+        if quote.len() == 1 && here.starts_with(['\n', '\r']) {
+            return Some(None);
+        }
+        at += match here.strip_prefix('\\').filter(|_| !raw) {
+            Some(escape) => match escape_length(escape) {
+                Some(length) => 1 + length,
+                None => return Some(None),
+            },
+            None => here.chars().next().map_or(1, char::len_utf8),
+        };
     }
     let content = &inner[..at];
     let length = start + at + 2 * quote.len();
@@ -122,6 +129,22 @@ fn text(rest: &str) -> Option<Option<(Word, usize)>> {
     }
     let content = if raw { content.to_owned() } else { unescaped(content) };
     Some(Some((Word::Text(content), length)))
+}
+
+/// How long an escape is behind its backslash; `None` where it is none.
+fn escape_length(text: &str) -> Option<usize> {
+    let digits = |count: usize, radix: u32| {
+        let digits = text.get(1..=count)?;
+        digits.chars().all(|digit| digit.is_digit(radix)).then_some(1 + count)
+    };
+    match text.chars().next()? {
+        'x' | 'X' => digits(2, 16),
+        'u' => digits(4, 16),
+        'U' => digits(8, 16),
+        '0'..='3' => digits(2, 8),
+        'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '"' | '\'' | '\\' | '?' | '`' => Some(1),
+        _ => None,
+    }
 }
 
 /// The text that escapes stand for; what is no escape stays.
