@@ -11,6 +11,7 @@ mod clock;
 mod convert;
 pub mod customization;
 mod customized;
+mod for_lists;
 mod kube;
 mod library;
 pub mod machine;

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::budget::{Budget, words};
 use crate::convert::{Origins, Reading, References, to_lua};
+use crate::for_lists;
 use crate::library;
 
 /// What a script may use.
@@ -34,8 +35,9 @@ impl Default for Limits {
 /// Instructions between two looks at the time. A single instruction may copy a text of the size that memory allows.
 const INSTRUCTIONS: u32 = 200;
 
-/// Larger scripts than an API object can hold are not looked at.
-const LARGEST_SCRIPT: usize = 1 << 20;
+/// Larger scripts are not looked at. While one is read nobody looks at the time, and how long that takes grows with the square of its size: for each name
+/// Lua looks through all that the functions around it have. One of this size takes a fraction of a second at worst.
+const LARGEST_SCRIPT: usize = 64 << 10;
 
 /// Why a script has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -126,6 +128,7 @@ fn load(lua: &Lua, script: &str) -> Result<mlua::Function, ScriptError> {
     if script.len() > LARGEST_SCRIPT {
         return Err(ScriptError::Syntax(format!("the script has more than {LARGEST_SCRIPT} bytes")));
     }
+    for_lists::check(script).map_err(ScriptError::Syntax)?;
     let chunk = lua.load(script).set_name("=<string>").set_mode(ChunkMode::Text);
     chunk.into_function().map_err(|error| ScriptError::Syntax(words(&error)))
 }

@@ -142,13 +142,15 @@ impl Scripts {
         script.typed(returned.value.map_err(|words| script.wrong(words))?)
     }
 
-    /// The object that a script makes of another one: of the same kind.
+    /// The object that a script makes of another one: the same.
     fn changed(&self, script: Script<'_>, object: &Value, given: Given<'_>) -> Answer<Value> {
         let changed = self.table(script, given)?;
-        let identity =
-            |object: &Value| (object::api_version(object).to_owned(), object::kind(object).to_owned());
-        if identity(&changed) != identity(object) {
+        let kind = |object: &Value| (object::api_version(object).to_owned(), object::kind(object).to_owned());
+        if kind(&changed) != kind(object) {
             return Err(script.wrong("it must return an object of the same apiVersion and kind"));
+        }
+        if object::identity(&changed) != object::identity(object) {
+            return Err(script.wrong("it must return the same object, and returned another one"));
         }
         Ok(changed)
     }

@@ -138,3 +138,26 @@ const DIFFERENCES: Differences = &[
 fn recorded_customizations() {
     recorded::run("customizations.json", DIFFERENCES, judge);
 }
+
+/// Whoever writes a customization teaches how to read a kind, and makes no other object of one: it would be applied with the agent's rights.
+#[test]
+fn a_script_that_makes_another_object_of_one_has_no_answer() {
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 1}});
+    for (change, fits) in [
+        ("obj.spec.replicas = n", true),
+        ("obj.metadata.labels = {a = 'b'}", true),
+        ("obj.metadata.name = 'coredns'", false),
+        ("obj.metadata.namespace = 'kube-system'", false),
+        ("obj.metadata.namespace = nil", false),
+        ("obj.kind = 'DaemonSet'", false),
+    ] {
+        let script = format!("function ReviseReplica(obj, n) {change} return obj end");
+        let customization = json!({"metadata": {"name": "c"}, "spec": {"target": {"apiVersion": "apps/v1", "kind": "Deployment"},
+            "customizations": {"replicaRevision": {"luaScript": script}}}});
+        let scripts = Scripts::new(vec![Customization::of(&customization)], Arc::new(now));
+        let mut revised = object.clone();
+        let came = scripts.revise_replica(&mut revised, 3);
+        assert_eq!(came.is_ok(), fits, "{change}: {came:?}");
+        assert!(fits || revised == object, "{change}");
+    }
+}

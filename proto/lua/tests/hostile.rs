@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use karmada_lua::machine::{Call, Limits, Returned, ScriptError, run};
+use karmada_lua::machine::{Call, Limits, Returned, ScriptError, compile, run};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -110,6 +110,38 @@ fn nothing_is_reached_outside() {
         assert!(body(script).is_err(), "{script}");
     }
     assert!(eval("\u{1b}Lua", &[]).is_err(), "compiled code is not read");
+}
+
+/// Lua 5.2 compiles it to what writes beyond its stack.
+#[test]
+fn a_loop_over_a_long_list_is_refused_before_lua_reads_it() {
+    for length in [4, 10, 100, 240] {
+        let list = vec!["_"; length].join(",");
+        let one = format!("function g() for _ in {list} do local function _() end end end\n");
+        let script = format!("function Eval() return 1 end\n{}", one.repeat(200));
+        assert!(matches!(compile(&script), Err(ScriptError::Syntax(_))), "{length}");
+        assert!(matches!(eval(&script, &[]), Err(ScriptError::Syntax(_))), "{length}");
+    }
+}
+
+/// Reading a script looks at no clock: a name is looked for in all functions around it.
+#[test]
+fn what_takes_long_to_read_is_too_large() {
+    let script = |uses: usize| {
+        let functions: String = (0..150)
+            .map(|level| {
+                let names: Vec<String> =
+                    (0..60).map(|n| format!("{}{n}", char::from(b'b' + level % 20))).collect();
+                format!("local function f() local {}\n", names.join(","))
+            })
+            .collect();
+        format!("function Eval() return 1 end\n{functions}{}{}", "z()\n".repeat(uses), "end ".repeat(150))
+    };
+    let begun = Instant::now();
+    let largest = script((65_536 - script(0).len()) / 4);
+    assert!(largest.len() > 65_000 && compile(&largest).is_ok());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(matches!(compile(&script(17_000)), Err(ScriptError::Syntax(_))));
 }
 
 #[test]
