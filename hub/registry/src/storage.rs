@@ -9,6 +9,7 @@ use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::conversion;
 use karmada_schema::object::Stored;
+use karmada_schema::object::extent::is_too_deep;
 use serde_json::Value;
 
 use crate::registry_context::RegistryContext;
@@ -71,8 +72,15 @@ pub(crate) fn from_storage(definition: &ResourceDefinition, object: Value) -> Va
     if definition.is_storage_version() { object } else { conversion::from_storage(definition, object) }
 }
 
-/// Refuses what is larger than an object of its kind may be.
+/// Refuses what is larger than an object of its kind may be, or deeper than any: it could be stored, and not read again by everybody. (kube-apiserver
+/// takes objects that are deeper.)
 pub(crate) fn check_size(definition: &ResourceDefinition, bytes: &[u8]) -> Result<(), Status> {
     let largest = definition.row.largest;
-    if bytes.len() > largest { Err(Status::too_large(largest)) } else { Ok(()) }
+    if bytes.len() > largest {
+        return Err(Status::too_large(largest));
+    }
+    if is_too_deep(bytes) {
+        return Err(Status::bad_request("the object has more levels of lists and fields than can be stored"));
+    }
+    Ok(())
 }

@@ -125,6 +125,32 @@ pub fn json_patch(live: &Value, body: &[u8]) -> Result<Value, PatchError> {
     }
 }
 
+/// What the patches of one object may make of it, taken together.
+#[derive(Debug, Default)]
+pub struct PatchBudget(growth::Growth);
+
+impl PatchBudget {
+    /// Applies operations one after the other, each as RFC 6902 has it. After a refusal the object is to be thrown away.
+    ///
+    /// # Errors
+    /// Too many operations; one that does not apply; an object that becomes too deep or too large, or lists of which too much is moved.
+    pub fn apply(
+        &mut self,
+        object: &mut Value,
+        operations: Vec<json_patch::PatchOperation>,
+    ) -> Result<(), PatchError> {
+        if operations.len() > MAX_OPERATIONS {
+            let count = operations.len();
+            return Err(PatchError::TooLarge(format!("{count} operations are more than {MAX_OPERATIONS}")));
+        }
+        for operation in operations {
+            self.0.take(object, &operation)?;
+            json_patch::patch(object, &[operation]).map_err(|error| PatchError::unprocessable(&error))?;
+        }
+        growth::fits(object)
+    }
+}
+
 /// kube-apiserver's library replaces a field that is not there by adding it, and finds one that is not there to be null; `None`
 /// where that leaves nothing to be done.
 fn lenient(object: &Value, operation: json_patch::PatchOperation) -> Option<json_patch::PatchOperation> {

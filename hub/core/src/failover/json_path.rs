@@ -12,6 +12,8 @@ use serde_json::Value;
 const LOOKS: usize = 100_000;
 /// Bytes of text that one template makes, at most.
 const LONGEST: usize = 4096;
+/// Ranges within ranges, and filters within filters, at most.
+const DEEPEST: usize = 8;
 
 /// Why a template cannot be read, or has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -99,8 +101,8 @@ fn parts(rest: &mut &str, depth: usize) -> Result<(Vec<Part>, bool), PathError> 
         *rest = after;
         match inner.trim() {
             "end" => return Ok((all, true)),
-            inner if inner.starts_with("range ") && depth < 8 => {
-                let steps = path(inner["range ".len()..].trim())?;
+            inner if inner.starts_with("range ") && depth < DEEPEST => {
+                let steps = path(inner["range ".len()..].trim(), 0)?;
                 let (body, ended) = parts(rest, depth + 1)?;
                 if !ended {
                     return Err(PathError::Unclosed);
@@ -109,7 +111,7 @@ fn parts(rest: &mut &str, depth: usize) -> Result<(Vec<Part>, bool), PathError> 
             }
             inner => match quoted(inner) {
                 Some(text) => all.push(Part::Text(text)),
-                None => all.push(Part::Path(path(inner)?)),
+                None => all.push(Part::Path(path(inner, 0)?)),
             },
         }
     }
@@ -135,8 +137,12 @@ fn quoted(text: &str) -> Option<String> {
     inner.map(str::to_owned)
 }
 
-fn path(text: &str) -> Result<Vec<Step>, PathError> {
+/// Reads a path; `depth`: how many filters it is in.
+fn path(text: &str, depth: usize) -> Result<Vec<Step>, PathError> {
     let wrong = || PathError::Syntax(text.to_owned());
+    if depth > DEEPEST {
+        return Err(wrong());
+    }
     let mut letters = text.trim_start_matches(['$', '@']).chars().peekable();
     let mut steps = Vec::new();
     while let Some(letter) = letters.next() {
@@ -151,7 +157,7 @@ fn path(text: &str) -> Result<Vec<Step>, PathError> {
                     name => steps.push(Step::Field(name.to_owned())),
                 }
             }
-            '[' => steps.push(bracket(&enclosed(&mut letters).ok_or_else(wrong)?).ok_or_else(wrong)?),
+            '[' => steps.push(bracket(&enclosed(&mut letters).ok_or_else(wrong)?, depth).ok_or_else(wrong)?),
             _ => return Err(wrong()),
         }
     }
@@ -186,13 +192,13 @@ fn enclosed(letters: &mut Peekable<Chars<'_>>) -> Option<String> {
     None
 }
 
-fn bracket(inner: &str) -> Option<Step> {
+fn bracket(inner: &str, depth: usize) -> Option<Step> {
     let inner = inner.trim();
     if inner == "*" {
         return Some(Step::All);
     }
     if let Some(filter) = inner.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
-        return condition(filter);
+        return condition(filter, depth + 1);
     }
     if let Some(names) = inner.split(',').map(|name| quoted(name.trim())).collect::<Option<Vec<_>>>() {
         return Some(Step::Fields(names));
@@ -209,15 +215,15 @@ fn bracket(inner: &str) -> Option<Step> {
     }
 }
 
-fn condition(filter: &str) -> Option<Step> {
+fn condition(filter: &str, depth: usize) -> Option<Step> {
     for operator in ["==", "!=", "<=", ">=", "<", ">"] {
         if let Some((left, right)) = filter.split_once(operator) {
             let right = right.trim();
             let wanted = quoted(right).map(Value::String).or_else(|| serde_json::from_str(right).ok())?;
-            return Some(Step::Where(path(left.trim()).ok()?, Comparison::To(operator, wanted)));
+            return Some(Step::Where(path(left.trim(), depth).ok()?, Comparison::To(operator, wanted)));
         }
     }
-    Some(Step::Where(path(filter.trim()).ok()?, Comparison::IsThere))
+    Some(Step::Where(path(filter.trim(), depth).ok()?, Comparison::IsThere))
 }
 
 /// The text so far, and how many values may still be looked at.
@@ -393,5 +399,9 @@ mod tests {
         let deep = "{range .l[*]}".repeat(9);
         assert!(matches!(Template::parse(&deep), Err(PathError::Syntax(_))));
         assert_eq!(text("{range .l[0:2]}{.k}"), Err(PathError::Unclosed));
+        let filters = |times: usize| format!("{{{}{}}}", ".l[?(".repeat(times), ")]".repeat(times));
+        assert!(Template::parse(&filters(8)).is_ok());
+        assert!(matches!(Template::parse(&filters(9)), Err(PathError::Syntax(_))));
+        assert!(matches!(Template::parse(&filters(100_000)), Err(PathError::Syntax(_))));
     }
 }

@@ -7,7 +7,7 @@ use karmada_api::override_policy::FieldOverrider;
 use karmada_schema::bounded::Bounded;
 use serde_json::Value;
 
-use super::patch_fields;
+use super::{Room, patch_fields};
 
 /// What a text may stand for, and a manifest may have in all: twice what an object may have where it is stored.
 const MOST: usize = 3 << 20;
@@ -28,25 +28,21 @@ impl Default for ReadBudget {
 ///
 /// # Errors
 /// The path leads not to a text, the text cannot be read, an operation does not apply, or it is too much.
-pub(super) fn apply(
-    manifest: &mut Value,
-    overrider: &FieldOverrider,
-    room: &mut ReadBudget,
-) -> Result<(), String> {
+pub(super) fn apply(manifest: &mut Value, overrider: &FieldOverrider, room: &mut Room) -> Result<(), String> {
     let path = &overrider.field_path;
     let field = manifest.pointer_mut(path).ok_or_else(|| format!("there is no field at {path}"))?;
     let text = field.as_str().ok_or_else(|| format!("what is at {path} is no text"))?.to_owned();
-    let left = room.0.checked_sub(text.len());
-    room.0 = left.ok_or_else(|| format!("more than {MOST_READ} bytes of texts are to be changed"))?;
+    let left = room.texts.0.checked_sub(text.len());
+    room.texts.0 = left.ok_or_else(|| format!("more than {MOST_READ} bytes of texts are to be changed"))?;
     if !overrider.json.is_empty() && !text.is_empty() {
         let mut document: Value =
             serde_json::from_str(&text).map_err(|error| format!("what is at {path} is no JSON: {error}"))?;
-        patch_fields(&mut document, &overrider.json)?;
+        patch_fields(&mut document, &overrider.json, &mut room.patches)?;
         *field = Value::from(document.to_string());
     } else if !overrider.yaml.is_empty() {
         let Bounded::<MOST>(mut document) = serde_saphyr::from_str(&text)
             .map_err(|error| format!("what is at {path} is no YAML that can be read: {error}"))?;
-        patch_fields(&mut document, &overrider.yaml)?;
+        patch_fields(&mut document, &overrider.yaml, &mut room.patches)?;
         let written = serde_saphyr::to_string(&document).map_err(|error| error.to_string())?;
         *field = Value::from(written);
     }
@@ -86,15 +82,14 @@ mod tests {
             format!("a: &a {}\nb: [{aliases}]\n", "x".repeat(bytes))
         };
         let mut manifest = json!({"data": {"whole": bomb(100_000, 600), "plain": "a: &a {x: z}\nb: *a\n"}});
-        let refused =
-            apply(&mut manifest, &overrider("/data/whole"), &mut ReadBudget::default()).unwrap_err();
+        let refused = apply(&mut manifest, &overrider("/data/whole"), &mut Room::default()).unwrap_err();
         assert!(refused.contains("stands for more than"), "{refused}");
-        apply(&mut manifest, &overrider("/data/plain"), &mut ReadBudget::default()).unwrap();
+        apply(&mut manifest, &overrider("/data/plain"), &mut Room::default()).unwrap();
         assert_eq!(manifest["data"]["plain"], "a:\n  x: z\nb:\n  x: z\nc: 1\n");
         let texts: serde_json::Map<String, Value> =
             (0..100).map(|at| (format!("t{at}"), Value::from(bomb(10_000, 20)))).collect();
         let mut manifest = json!({"data": texts});
-        let mut room = ReadBudget::default();
+        let mut room = Room::default();
         let grown = (0..100)
             .find_map(|at| apply(&mut manifest, &overrider(&format!("/data/t{at}")), &mut room).err());
         let grown = grown.unwrap();
@@ -107,7 +102,7 @@ mod tests {
         for (beyond, fits) in [(0, true), (1, false)] {
             let fill = "x".repeat(MOST - grown + beyond);
             let mut manifest = json!({"data": {"small": "a: 1\n", "fill": fill}});
-            let applied = apply(&mut manifest, &overrider("/data/small"), &mut ReadBudget::default());
+            let applied = apply(&mut manifest, &overrider("/data/small"), &mut Room::default());
             assert_eq!(applied.is_ok(), fits, "{beyond}");
         }
     }
@@ -115,7 +110,7 @@ mod tests {
     #[test]
     fn ten_thousand_changes_of_a_long_text_are_refused() {
         let mut manifest = json!({"data": {"long": format!("a: {}\n", "x".repeat(1_000_000))}});
-        let mut room = ReadBudget::default();
+        let mut room = Room::default();
         let stopped =
             (0..10_000).position(|_| apply(&mut manifest, &overrider("/data/long"), &mut room).is_err());
         assert_eq!(stopped, Some(67));

@@ -9,9 +9,9 @@ mod image;
 
 use std::borrow::Borrow;
 
-use json_patch::{Patch, PatchOperation};
+use json_patch::PatchOperation;
 use karmada_api::binding::ObjectReference;
-use karmada_api::cluster::Cluster;
+use karmada_api::cluster::{Cluster, ClusterSpec};
 use karmada_api::object;
 use karmada_api::override_policy::{
     FieldPatchOperation, LabelAnnotationOverrider, Operator, OverridePolicy, Overriders, PlaintextOverrider,
@@ -19,6 +19,7 @@ use karmada_api::override_policy::{
 };
 use karmada_api::policy::ResourceSelector;
 use karmada_api::selector::affinity_matches;
+use karmada_schema::patch::{PatchBudget, PatchError};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -57,6 +58,20 @@ impl Applied {
     pub fn names(&self) -> Vec<&str> {
         self.applied_items.iter().map(|item| item.policy_name.as_str()).collect()
     }
+
+    /// As JSON which policies, each once, and not what they changed; no more of them than take so many bytes.
+    pub fn names_alone(&self, most: usize) -> String {
+        let mut names = self.names();
+        names.dedup();
+        let mut room = most;
+        let fits = |name: &&str| {
+            let item = name.len() + r#"{"policyName":"","overriders":{}},"#.len();
+            room.checked_sub(item).map(|left| room = left).is_some()
+        };
+        let items = names.into_iter().take_while(fits);
+        let items: Vec<Value> = items.map(|name| json!({"policyName": name, "overriders": {}})).collect();
+        Value::from(items).to_string()
+    }
 }
 
 /// What was applied: first cluster-wide policies, then those of the namespace.
@@ -80,13 +95,15 @@ pub fn apply<O: Borrow<OverridePolicy>>(
     policies: &[O],
 ) -> Result<AppliedOverrides, OverrideError> {
     let wide = cluster_policies.iter().map(Borrow::borrow);
-    let cluster_applied = apply_stage(manifest, cluster, wide, |_| Ok(()))?;
+    let mut room = Room::default();
+    let cluster_applied = apply_stage(manifest, cluster, wide, |_| Ok(()), &mut room)?;
     let namespace = object::namespace(manifest).to_owned();
     let near = policies.iter().map(Borrow::borrow);
     let near =
         near.filter(|policy: &&OverridePolicy| !namespace.is_empty() && policy.namespace() == namespace);
     let named = Identity::of(manifest);
-    let namespaced = apply_stage(manifest, cluster, near, |manifest| named.is_kept_by(manifest))?;
+    let keeps = |manifest: &Value| named.is_kept_by(manifest);
+    let namespaced = apply_stage(manifest, cluster, near, keeps, &mut room)?;
     Ok(AppliedOverrides { cluster: cluster_applied, namespaced })
 }
 
@@ -102,6 +119,30 @@ pub fn may_mean(policy: &OverridePolicy, object: &ObjectReference) -> bool {
     };
     let selectors = &policy.spec.resource_selectors;
     near && (selectors.is_empty() || selectors.iter().any(selects))
+}
+
+/// Whether policies can see that a cluster is another than it was: by its labels, and where it is.
+fn looks_otherwise(before: &Cluster, now: &Cluster) -> bool {
+    let seen = |cluster: &Cluster| {
+        let ClusterSpec { provider, region, zone, zones, .. } = &cluster.spec;
+        ([provider, region, zone].map(Clone::clone), zones.clone())
+    };
+    before.metadata.labels != now.metadata.labels || seen(before) != seen(now)
+}
+
+/// Whether a cluster that changed is meant by a rule of one of these policies and was not, or the other way round. Taints and status change all the time
+/// and are nothing to them; `policies` are asked for only where there is more.
+pub fn are_other_for<O: Borrow<OverridePolicy>, All: IntoIterator<Item = O>>(
+    policies: impl FnOnce() -> All,
+    before: &Cluster,
+    now: &Cluster,
+) -> bool {
+    let is_other = |policy: O| {
+        let rules = rules(policy.borrow());
+        let mut targets = rules.iter().filter_map(|rule| rule.target_cluster.as_ref());
+        targets.any(|target| affinity_matches(target, before) != affinity_matches(target, now))
+    };
+    looks_otherwise(before, now) && policies().into_iter().any(is_other)
 }
 
 fn rank(policy: &OverridePolicy, subject: &Subject<'_>) -> Rank {
@@ -163,12 +204,20 @@ impl Identity {
     }
 }
 
+/// What all policies together may do to one manifest.
+#[derive(Debug, Default)]
+struct Room {
+    texts: field::ReadBudget,
+    patches: PatchBudget,
+}
+
 /// One stage: `allows` judges what each rule made. Matching comes before any change, weaker policies before stronger ones, so that the stronger win.
 fn apply_stage<'a>(
     manifest: &mut Value,
     cluster: &Cluster,
     policies: impl Iterator<Item = &'a OverridePolicy>,
     allows: impl Fn(&Value) -> Result<(), String>,
+    room: &mut Room,
 ) -> Result<Applied, OverrideError> {
     let subject = Subject::of(manifest);
     let mut matching: Vec<(Rank, &OverridePolicy)> = policies
@@ -176,15 +225,14 @@ fn apply_stage<'a>(
         .filter(|(rank, _)| *rank != Rank::None)
         .collect();
     matching.sort_by(|(a_rank, a), (b_rank, b)| a_rank.cmp(b_rank).then(a.name().cmp(b.name())));
-    let (mut applied, mut room) = (Applied::default(), field::ReadBudget::default());
+    let mut applied = Applied::default();
     for (_, policy) in matching {
         for rule in rules(policy) {
             let here = rule.target_cluster.as_ref().is_none_or(|target| affinity_matches(target, cluster));
             if !here {
                 continue;
             }
-            let outcome =
-                apply_overriders(manifest, &rule.overriders, &mut room).and_then(|()| allows(manifest));
+            let outcome = apply_overriders(manifest, &rule.overriders, room).and_then(|()| allows(manifest));
             outcome.map_err(|message| OverrideError {
                 policy: karmada_api::names::namespaced_key(policy.namespace(), policy.name()),
                 message,
@@ -198,18 +246,14 @@ fn apply_stage<'a>(
 }
 
 /// All changes of one rule, in the order that the API promises.
-fn apply_overriders(
-    manifest: &mut Value,
-    overriders: &Overriders,
-    room: &mut field::ReadBudget,
-) -> Result<(), String> {
+fn apply_overriders(manifest: &mut Value, overriders: &Overriders, room: &mut Room) -> Result<(), String> {
     overriders.image_overrider.iter().try_for_each(|overrider| image::apply(manifest, overrider))?;
     overriders.command_overrider.iter().for_each(|o| containers::apply(manifest, o, "command"));
     overriders.args_overrider.iter().for_each(|o| containers::apply(manifest, o, "args"));
     overriders.labels_overrider.iter().for_each(|o| apply_map(manifest, o, "labels"));
     overriders.annotations_overrider.iter().for_each(|o| apply_map(manifest, o, "annotations"));
     overriders.field_overrider.iter().try_for_each(|overrider| field::apply(manifest, overrider, room))?;
-    apply_plaintext(manifest, &overriders.plaintext)
+    apply_plaintext(manifest, &overriders.plaintext, &mut room.patches)
 }
 
 /// Labels and annotations: add sets, replace sets what is there, remove removes.
@@ -240,27 +284,39 @@ fn operation(operator: Operator, path: &str, value: Option<&Value>) -> Value {
     }
 }
 
-/// Applies operations to a document, all or none.
-fn patch(document: &mut Value, operations: Vec<Value>) -> Result<(), String> {
+/// Applies operations to a document, which is to be thrown away where they fail. Anybody who may write a policy may write operations that wrap a document
+/// level by level, or move long lists again and again.
+fn patch(document: &mut Value, operations: Vec<Value>, room: &mut PatchBudget) -> Result<(), String> {
     let operations: Vec<PatchOperation> = operations
         .into_iter()
         .map(serde_json::from_value)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("not a JSON patch: {error}"))?;
-    json_patch::patch(document, &Patch(operations)).map_err(|error| error.to_string())
+    room.apply(document, operations).map_err(|error| match error {
+        PatchError::Unprocessable { cause } => cause,
+        other => other.to_string(),
+    })
 }
 
-fn patch_fields(document: &mut Value, operations: &[FieldPatchOperation]) -> Result<(), String> {
+fn patch_fields(
+    document: &mut Value,
+    operations: &[FieldPatchOperation],
+    room: &mut PatchBudget,
+) -> Result<(), String> {
     let operations = operations.iter().map(|o| operation(o.operator, &o.sub_path, o.value.as_ref()));
-    patch(document, operations.collect())
+    patch(document, operations.collect(), room)
 }
 
-fn apply_plaintext(manifest: &mut Value, overriders: &[PlaintextOverrider]) -> Result<(), String> {
+fn apply_plaintext(
+    manifest: &mut Value,
+    overriders: &[PlaintextOverrider],
+    room: &mut PatchBudget,
+) -> Result<(), String> {
     if overriders.is_empty() {
         return Ok(());
     }
     let operations = overriders.iter().map(|o| operation(o.operator, &o.path, o.value.as_ref()));
-    patch(manifest, operations.collect())?;
+    patch(manifest, operations.collect(), room)?;
     if object::kind(manifest).is_empty() {
         return Err("the manifest has no kind any more".to_owned());
     }

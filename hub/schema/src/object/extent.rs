@@ -29,7 +29,10 @@ impl Extent {
             extent.levels = extent.levels.max(level);
             extent.bytes += match value {
                 Value::Null | Value::Bool(_) => 5,
-                Value::Number(_) => 8,
+                Value::Number(number) => match number.as_u64() {
+                    Some(whole) => whole.checked_ilog10().unwrap_or(0) as usize + 2,
+                    None => 8,
+                },
                 Value::String(text) => text.len() + 3,
                 Value::Array(items) => {
                     waiting.extend(items.iter().map(|item| (item, level + 1)));
@@ -42,5 +45,46 @@ impl Extent {
             };
         }
         extent
+    }
+}
+
+/// Whether an object in JSON has more levels than can be read again, or served in every form.
+pub fn is_too_deep(json: &[u8]) -> bool {
+    let (mut levels, mut in_text, mut escaped) = (1_usize, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => {
+                levels += 1;
+                if levels > MOST_LEVELS {
+                    return true;
+                }
+            }
+            b'}' | b']' if !in_text => levels = levels.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_counted_alike_in_a_value_and_in_its_json() {
+        for (levels, is_deep) in [(1, false), (119, false), (120, true), (500, true)] {
+            let value = (0..levels).fold(Value::from("{[\\\"{[{["), |value, at| {
+                if at % 2 == 0 {
+                    Value::from(vec![value])
+                } else {
+                    serde_json::json!({"{": value, "b": "]]"})
+                }
+            });
+            assert_eq!(is_too_deep(value.to_string().as_bytes()), is_deep, "{levels}");
+            assert_eq!(Extent::of(&value).levels > MOST_LEVELS, is_deep, "{levels}");
+        }
     }
 }

@@ -85,6 +85,18 @@ pub(super) fn whole(object: &Value) -> Result<(), PatchError> {
     if Extent::of(object).levels > MOST_LEVELS { Err(too_deep()) } else { Ok(()) }
 }
 
+/// Refuses an object that could not be read again, or is larger than a request may be.
+pub(super) fn fits(object: &Value) -> Result<(), PatchError> {
+    let extent = Extent::of(object);
+    if extent.levels > MOST_LEVELS {
+        return Err(too_deep());
+    }
+    if extent.bytes > MOST_BYTES {
+        return Err(PatchError::TooLarge(format!("the object would have more than {MOST_BYTES} bytes")));
+    }
+    Ok(())
+}
+
 fn too_deep() -> PatchError {
     PatchError::unprocessable(&format!("the object would have more than {MOST_LEVELS} levels"))
 }
