@@ -17,6 +17,7 @@ use karmada_core::belonging;
 use karmada_core::binding::{self, ClusterWork, Input, WorkError};
 use karmada_core::dependencies::attached;
 use karmada_core::feature_gates::Gate;
+use karmada_core::overrides;
 use karmada_core::targets::Places;
 use karmada_interpreter::Operation;
 use serde_json::Value;
@@ -87,7 +88,7 @@ impl Binding {
     /// - its Works, but by their status; one that is deleted or held wakes also the bindings that depend on it;
     /// - override policies, for the bindings that they match or did;
     /// - a customization or a webhook of their template's kind, and what a webhook was asked of the template;
-    /// - a Cluster that appears, for the bindings that name it;
+    /// - a Cluster that appears, or that override policies mean otherwise now, for the bindings that name it;
     /// - a confirmation or a LinkPolicy that may let held Works go;
     /// - a ResidencyRule, or a Cluster, after whose change those that are kept out of a cluster may not be any more.
     pub fn wakes(shared: &ControllerContext) -> Vec<Source<Key>> {
@@ -114,6 +115,13 @@ impl Binding {
         sources.push(shared.clusters.wakes(move |transition| {
             let comes = transition.before.is_none() && transition.now.is_some();
             if comes { bindings.naming(&transition.key.name) } else { Vec::new() }
+        }));
+        let (bindings, overrides) = (shared.bindings.clone(), shared.overrides.clone());
+        sources.push(shared.clusters.wakes(move |transition| {
+            let (Some(before), Some(now)) = (&transition.before, &transition.now) else { return Vec::new() };
+            let policies = || overrides.everywhere().into_iter().map(|(_, policy)| policy);
+            let is_other = overrides::are_other_for(policies, before, now);
+            if is_other { bindings.naming(&transition.key.name) } else { Vec::new() }
         }));
         let (bindings, removal_limit) = (shared.bindings.clone(), shared.removal_limit.clone());
         sources.push(
@@ -303,7 +311,8 @@ impl Binding {
                 format!("the usual name of its Work is that of {holder}: its own is called {name}")
             }
             Err(Error::Other(words) | Error::Later { words, .. }) => words.clone(),
-            Err(Error::Api(_)) => String::new(),
+            Err(Error::Api(error)) if error.is_of_a_race() => String::new(),
+            Err(Error::Api(error)) => error.to_string(),
         };
         if !words.is_empty() {
             let (message, reason) = (format!("{}: {words}", wanted.cluster), events::SYNC_WORK_FAILED);
@@ -354,6 +363,7 @@ impl Controller for Binding {
         let found: Option<ResourceBinding> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let Some(binding) = found else {
             self.shared.residency.note(key, false);
+            self.shared.rendered.forget(key);
             return Ok(Action::Done);
         };
         if binding.metadata.deletion_timestamp.is_some() {
@@ -388,6 +398,7 @@ impl Controller for Binding {
         }
         let made = self.make_works(&binding, &template);
         let made = self.shared.metrics.timed(Measure::SyncWork, made).await?;
+        self.shared.rendered.note(key, &binding);
         // What it follows tells when it is decided, but for one that went while nobody saw it.
         Ok(if follows { Action::RequeueAfter(REFERRERS_WAIT) } else { made })
     }

@@ -41,6 +41,7 @@ use crate::informer::{HandlerRegistration, Informers, Notice};
 use crate::karmada_metrics::Metrics;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object, Resource};
 use crate::removal_limit::RemovalLimit;
+use crate::rendered_generations::RenderedGenerations;
 use crate::reservations::Reservations;
 use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error};
@@ -89,6 +90,8 @@ pub struct ControllerContext {
     pub export_works: Arc<OwnedWorksIndex>,
     /// Bindings by whom they concern.
     pub bindings: Arc<BindingsIndex>,
+    /// Which of those that leave clusters have Works as they say now.
+    pub rendered: RenderedGenerations,
     /// Templates by the policy that claimed them.
     pub claims: Arc<ClaimsIndex>,
     /// Every Cluster.
@@ -167,6 +170,7 @@ impl ControllerContext {
             service_works: Arc::new(OwnedWorksIndex::new(owned_works::service_of)),
             export_works: Arc::new(OwnedWorksIndex::new(owned_works::export_of)),
             bindings: Arc::default(),
+            rendered: RenderedGenerations::default(),
             claims: Arc::default(),
             clusters,
             policies: Arc::default(),

@@ -1,8 +1,8 @@
 //! Detector: every template finds its policy, and gets its binding. `karmada-core` decides; this reads, writes and tells. In: a template,
 //! and the policies of its namespace and of all. Out: the template with its claim, its binding, an event.
 //!
-//! Woken by any change of any kind that may be propagated, its status aside, and by the policy controller when a policy changes. A
-//! template's status concerns the controller of statuses alone, which is told of it from here.
+//! Woken by any change of any kind that may be propagated, its status aside, by the policy controller when a policy changes, and by a binding that
+//! goes or is edited. A template's status concerns the controller of statuses alone, which is told of it from here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -81,6 +81,17 @@ impl Detector {
                 Some(TemplateKey { resource, key })
             },
         )
+    }
+
+    /// A binding that goes, or in which somebody changes what this controller writes, wakes its template: it is made again, or put right.
+    pub fn edited_bindings(shared: &ControllerContext) -> Source<TemplateKey> {
+        let api = shared.api.clone();
+        shared.bindings.edited(move |template| {
+            let resource = api.resource_of(&template.api_version, &template.kind)?;
+            let key =
+                Key { namespace: template.namespace.as_str().into(), name: template.name.as_str().into() };
+            Some(TemplateKey { resource, key })
+        })
     }
 
     /// Fills the queue from every kind that may be propagated, until told to stop: what wakes this controller.
@@ -233,7 +244,8 @@ impl Detector {
             Err(BindingError::Interpret(error)) => return self.uninterpreted(template, &error),
         };
         match written {
-            Ok(_) => {
+            Ok(written) => {
+                self.shared.bindings.observe_detected(&written);
                 let kind = if policy.namespace().is_empty() { "ClusterPropagationPolicy" } else { "policy" };
                 let path = names::namespaced_key(policy.namespace(), policy.name());
                 let message = format!("Apply {kind}({path}) succeed");
@@ -296,18 +308,23 @@ impl Detector {
         Err(Error::Other(words))
     }
 
-    /// No policy means the template: marks of a claim go, from its binding too; what runs in members stays.
+    /// No policy means the template: marks of a claim go, from its binding too; what runs in members stays. Either may have lost its own by
+    /// somebody's hand.
     async fn waits(&self, at: &TemplateKey, mut template: Value) -> Result<Action, Error> {
-        if detector::unclaim(&mut template) {
-            let api = &*self.shared.api;
-            let namespace = object::namespace(&template);
+        let api = &*self.shared.api;
+        let name = names::binding_name(object::kind(&template), object::name(&template));
+        let binding = Key { namespace: at.key.namespace.clone(), name: name.into() };
+        let is_claimed = detector::unclaim(&mut template);
+        if is_claimed || self.shared.bindings.contains(&binding) {
+            let Key { namespace, name } = &binding;
             let resource = kinds::bindings(api, namespace)?;
-            let name = names::binding_name(object::kind(&template), object::name(&template));
-            if let Some(mut binding) = fetch::get::<Value>(api, &resource, namespace, &name).await?
+            if let Some(mut binding) = fetch::get::<Value>(api, &resource, namespace, name).await?
                 && detector::unclaim(&mut binding)
             {
                 api.update(&resource, binding).await?;
             }
+        }
+        if is_claimed {
             api.update(&at.resource, template).await?;
             return Ok(Action::Done);
         }
@@ -399,7 +416,15 @@ impl Controller for Detector {
         );
         self.can_read_policies(&template, &decision)?;
         match decision {
-            Decision::Leave => Ok(Action::Done),
+            // Where something else places it, its Works are made of it all the same.
+            Decision::Leave => {
+                let name = names::binding_name(object::kind(&template), object::name(&template));
+                let binding = Key { namespace: at.key.namespace.clone(), name: name.into() };
+                if self.shared.bindings.contains(&binding) {
+                    self.makers.works.add(binding);
+                }
+                Ok(Action::Done)
+            }
             Decision::Claimed(policy) => {
                 let claimed = self.claimed(at, template.clone(), policy);
                 self.shared.metrics.timed(Measure::ApplyPolicy, claimed).await

@@ -17,6 +17,7 @@ use karmada_api::federated_hpa::FederatedHPA;
 use karmada_api::names;
 use karmada_api::strings::{conditions, events};
 use karmada_core::federated_hpa::{self as core, Decision, Gathered, History, INTERVAL, Said, ScaleInputs};
+use karmada_core::scheduler::components;
 use karmada_interpreter::Operation;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -129,6 +130,12 @@ impl FederatedHPAs {
                 format!("no policy places {kind} {name}: it has no ResourceBinding"),
             );
         };
+        if components::has_several(&binding.spec) {
+            let words = format!(
+                "{kind} {name} has several Pod templates: it is placed whole, and what its replicas use is not told apart"
+            );
+            return inactive("SeveralPodTemplates", words);
+        }
         let Some(selector) = core::selector(&target.object) else {
             return inactive(
                 "InvalidSelector",

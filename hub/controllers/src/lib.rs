@@ -33,6 +33,7 @@ pub mod policy;
 pub mod propagation;
 pub mod remedy;
 mod removal_limit;
+mod rendered_generations;
 pub mod reservations;
 pub mod residency;
 pub mod scheduler;

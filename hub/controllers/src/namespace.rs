@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use karmada_api::binding::ObjectReference;
-use karmada_api::cluster::{Cluster, ClusterSpec};
+use karmada_api::cluster::Cluster;
 use karmada_api::names;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::work::Work;
@@ -20,7 +20,7 @@ use crate::fetch::{self, kinds};
 use crate::indexes::works::binding_id;
 use crate::port::{Api, ApiError, Change};
 use crate::runner::{Action, Controller, Error, Source, key_of};
-use crate::typed::Transition;
+use crate::typed::{Transition, Typed};
 
 /// How long to wait for a new cluster's execution namespace.
 const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
@@ -61,20 +61,13 @@ enum Outcome {
     Earlier,
 }
 
-/// Whether a cluster is there, and is what it was, as far as override policies can see. Taints and status change all the time and
-/// are nothing to a namespace.
-fn is_news(transition: &Transition<Cluster>) -> bool {
+/// Whether a cluster came, or is another to the override policies that namespaces have.
+fn is_news(transition: &Transition<Cluster>, overrides: &Typed<OverridePolicy>) -> bool {
     let (Some(before), Some(now)) = (&transition.before, &transition.now) else {
         return transition.now.is_some();
     };
-    if (&before.metadata.uid, before.metadata.generation) == (&now.metadata.uid, now.metadata.generation) {
-        return false;
-    }
-    let seen = |cluster: &Cluster| {
-        let ClusterSpec { provider, region, zone, zones, .. } = &cluster.spec;
-        (cluster.metadata.uid.clone(), [provider, region, zone].map(Clone::clone), zones.clone())
-    };
-    seen(before) != seen(now)
+    let policies = || overrides.all("").iter().cloned().collect::<Vec<_>>();
+    before.metadata.uid != now.metadata.uid || overrides::are_other_for(policies, before, now)
 }
 
 /// A namespace, as policies and rules select it.
@@ -136,14 +129,18 @@ impl NamespaceSync {
         Arc::new(NamespaceSync { shared, skip })
     }
 
-    /// What wakes this controller: a namespace, for every cluster; a cluster that comes or is moved elsewhere, for every namespace; a
+    /// What wakes this controller: a namespace, for every cluster; a cluster that comes, or that override policies mean otherwise now, for every namespace; a
     /// ClusterOverridePolicy or a ResidencyRule, for those that it may mean or meant; the Work of an earlier namespace of the same name that is gone.
     pub fn wakes(shared: &ControllerContext) -> Vec<Source<Errand>> {
         let own = Source::new("v1", "Namespace", |change| vec![Errand::everywhere(&key_of(change).name)]);
-        let names = shared.namespaces.clone();
+        let (names, overrides) = (shared.namespaces.clone(), shared.overrides.clone());
         let clusters = shared.clusters.wakes(move |transition| {
             let to = |namespace| Errand { namespace, cluster: Some(transition.key.name.clone()) };
-            if is_news(transition) { names.all().into_iter().map(to).collect() } else { Vec::new() }
+            if is_news(transition, &overrides) {
+                names.all().into_iter().map(to).collect()
+            } else {
+                Vec::new()
+            }
         });
         let names = shared.namespaces.clone();
         let policies = shared.overrides.wakes(move |transition| {

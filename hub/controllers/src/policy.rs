@@ -90,7 +90,7 @@ impl Policy {
             let bindings = kinds::bindings(api, of_namespace)?;
             for object in api.list(&bindings, policy.namespace()).await? {
                 if object.labels.get(key) == Some(&id) {
-                    self.unclaim(&bindings, object.value()?).await?;
+                    self.unclaim(&bindings, policy, object.value()?).await?;
                 }
             }
         }
@@ -98,15 +98,21 @@ impl Policy {
             let at = &template.key;
             let found = fetch::get::<Value>(api, &template.resource, &at.namespace, &at.name).await?;
             if let Some(value) = found {
-                self.unclaim(&template.resource, value).await?;
+                self.unclaim(&template.resource, policy, value).await?;
             }
             self.templates.add(template);
         }
         self.let_go(resource, &mut whole).await
     }
 
-    async fn unclaim(&self, resource: &Resource, mut value: Value) -> Result<(), Error> {
-        if detector::unclaim(&mut value) {
+    /// What bears the id of this policy, but the name of another with that id, is the other's.
+    async fn unclaim(
+        &self,
+        resource: &Resource,
+        policy: &PropagationPolicy,
+        mut value: Value,
+    ) -> Result<(), Error> {
+        if detector::is_claimed_by(&value, policy) && detector::unclaim(&mut value) {
             self.shared.api.update(resource, value).await?;
         }
         Ok(())

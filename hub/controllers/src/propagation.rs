@@ -112,7 +112,11 @@ pub async fn loops(
     let detector = Detector::new(shared.clone(), SkipRules::default(), takeover, makers);
     let wakes = detector.clone().wakes(informers.clone(), templates.clone(), stop.clone());
     loops.all.push(Box::pin(wakes));
-    loops.add(detector, templates.clone(), vec![Detector::interpretations(shared)]);
+    loops.add(
+        detector,
+        templates.clone(),
+        vec![Detector::interpretations(shared), Detector::edited_bindings(shared)],
+    );
     loops.add(Policy::new(shared.clone(), templates), Arc::<Queue<_>>::default(), Policy::wakes(shared));
     loops.dependencies(
         shared,

@@ -182,9 +182,11 @@ impl Scheduler {
     ) -> Result<(), Error> {
         let api: &dyn Api = &*self.shared.api;
         let (namespace, name) = (binding.namespace().to_owned(), binding.name().to_owned());
+        let decided = binding.clone();
         for _ in 0..STATUS_TRIES {
             let now = (self.shared.clock)();
-            let Some(status) = scheduler::status(&binding, before, decision, now) else { return Ok(()) };
+            let status = scheduler::status_of_changed(&binding, &decided, before, decision, now);
+            let Some(status) = status else { return Ok(()) };
             let told = status.conditions != binding.status.conditions || before != binding.spec.clusters;
             let mut wanted = binding.clone();
             wanted.status = status;
@@ -279,10 +281,11 @@ impl Controller for Scheduler {
                 carried_out.as_ref().is_ok_and(|done| !matches!(done.outcome, Outcome::Failed(_)));
             self.shared.metrics.note(measure, succeeded, begun.elapsed());
         }
-        let outcome = carried_out?.outcome;
+        let decision = carried_out?;
+        let (retry, outcome) = (decision.retry(), decision.outcome);
         // Also where the hub did not take what was decided: a quota that is raised then wakes it.
         self.note(key, !matches!(outcome, Outcome::Failed(_)));
-        match (outcome.retry(), &outcome) {
+        match (retry, &outcome) {
             (Retry::ForRoom, _) => Ok(Action::AwaitRoom),
             (Retry::Never, Outcome::Failed(_)) if by_what_is_untold => Ok(Action::AwaitRoom),
             (Retry::Soon, Outcome::Failed(failure)) => Err(Error::Other(failure.to_string())),

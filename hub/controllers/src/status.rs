@@ -36,7 +36,7 @@ const WORK_API: &str = "work.karmada.io/v1alpha1";
 
 /// What is read of a Work: how it stands, not what it carries, but where a webhook is asked of that.
 #[derive(Deserialize)]
-struct Report {
+pub(crate) struct Report {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: ReportSpec,

@@ -21,8 +21,11 @@ use serde_json::Value;
 use crate::failover::preservation;
 use crate::overrides::{self, Applied, AppliedOverrides, OverrideError};
 use crate::residency::Residency;
-use crate::scheduler::webster;
+use crate::scheduler::{components, webster};
 use crate::targets::target_clusters;
+
+/// How many bytes a Work's note of what overrides did may have: all annotations of an object together have 256 KiB.
+const LONGEST_NOTE: usize = 64 << 10;
 
 /// What the Works of a binding are made from.
 pub struct Input<'a, C, O> {
@@ -146,7 +149,9 @@ fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
     let mut wanted = input.template.clone();
     let (api_version, kind) = (object::api_version(&wanted), object::kind(&wanted));
     let revises = input.interpreter.enabled(api_version, kind, Operation::ReviseReplica);
-    if let Some(replicas) = share.replicas.filter(|_| revises && input.binding.spec.is_workload()) {
+    // Of several parts each cluster gets all as they are: the binding says no number of replicas then.
+    let is_divided = input.binding.spec.is_workload() && !components::has_several(&input.binding.spec);
+    if let Some(replicas) = share.replicas.filter(|_| revises && is_divided) {
         input.interpreter.revise_replica(&mut wanted, i64::from(replicas))?;
     }
     if let Some(completions) = share.completions {
@@ -267,7 +272,8 @@ fn metadata(
         if let Ok(text) = serde_json::to_string(&applied.applied_items)
             && !applied.applied_items.is_empty()
         {
-            notes.insert(key.to_owned(), text);
+            let fits = text.len() <= LONGEST_NOTE;
+            notes.insert(key.to_owned(), if fits { text } else { applied.names_alone(LONGEST_NOTE) });
         }
     };
     record(annotations::APPLIED_CLUSTER_OVERRIDES, &applied.cluster);

@@ -82,7 +82,8 @@ pub fn silent(cluster: &Cluster, contact: &Contact, grace: &Grace, now: Timestam
 }
 
 /// The taints that follow from the Ready condition: not-ready where it is false or absent, unreachable where it is
-/// unknown, neither where it is true. Taints of users stay. None if nothing changes.
+/// unknown, neither where it is true. Taints of users stay. One that was added later than now, by a clock that was set back since, was added now: what
+/// bears it for a time would bear it until then. None if nothing changes.
 pub fn taints(cluster: &Cluster, now: Timestamp) -> Option<Vec<Taint>> {
     let ready = cluster.condition(conditions::READY).map_or(conditions::FALSE, |ready| ready.status.as_str());
     let wanted = match ready {
@@ -105,6 +106,10 @@ pub fn taints(cluster: &Cluster, now: Timestamp) -> Option<Vec<Taint>> {
             value: None,
             time_added: Some(Time(seconds(now))),
         });
+    }
+    let present = seconds(now);
+    for added in list.iter_mut().filter_map(|taint| taint.time_added.as_mut()) {
+        added.0 = added.0.min(present);
     }
     (list != cluster.spec.taints).then_some(list)
 }

@@ -127,6 +127,24 @@ fn claim_of(object: &Value) -> Option<(&'static str, &str)> {
         .find_map(|key| object::label(object, key).filter(|id| !id.is_empty()).map(|id| (key, id)))
 }
 
+/// Whether the policy that an object's marks name is this one, or they name none. A policy that was copied has the permanent id of another.
+fn is_named(object: &Value, policy: &PropagationPolicy) -> bool {
+    let names = |key: &str, name: &str| object::annotation(object, key).is_none_or(|named| named == name);
+    match policy.namespace() {
+        "" => names(annotations::CLUSTER_PROPAGATION_POLICY_NAME, policy.name()),
+        namespace => {
+            names(annotations::PROPAGATION_POLICY_NAMESPACE, namespace)
+                && names(annotations::PROPAGATION_POLICY_NAME, policy.name())
+        }
+    }
+}
+
+/// Whether an object, a template or a binding, bears the marks of this policy's claim.
+pub fn is_claimed_by(object: &Value, policy: &PropagationPolicy) -> bool {
+    let is_its_id = |(key, id): (&str, &str)| policy.label(key) == Some(id);
+    claim_of(object).is_some_and(is_its_id) && is_named(object, policy)
+}
+
 /// Which policy has a template. A policy that claimed it keeps it as long as it means it, even where a better one came later, save one that
 /// takes it over. `namespaced` are PropagationPolicies of any namespace, `cluster_wide`
 /// ClusterPropagationPolicies.
@@ -151,7 +169,8 @@ pub fn decide<'a, P: Borrow<PropagationPolicy>>(
     let wide = || cluster_wide.iter().map(Borrow::borrow);
     let subject = Subject::of(template);
     if let Some((key, id)) = claim_of(template) {
-        let claiming = near().chain(wide()).find(|policy| policy.label(key) == Some(id));
+        let is_of = |policy: &&PropagationPolicy| policy.label(key) == Some(id) && is_named(template, policy);
+        let claiming = near().chain(wide()).find(is_of);
         let keeps = |policy: &&PropagationPolicy| {
             !policy.deleting() && rank(&subject, &policy.spec.resource_selectors) != Rank::None
         };

@@ -51,13 +51,33 @@ pub struct Assessment {
     pub look_again: Option<SignedDuration>,
 }
 
+/// What is known beside a binding.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// Whether what the clusters report is of what the binding says by now; where it is of what ran before, nothing is replaced yet.
+    pub is_current: bool,
+    /// Whether a cluster has left the fleet.
+    pub is_gone: &'a dyn Fn(&str) -> bool,
+}
+
 /// Assesses every task of a binding: one that was just made gets its time; one ends when what replaces it is healthy, when a person says so,
-/// or when it took too long. `timeout` holds for tasks without a grace period of their own.
-pub fn assess(binding: &ResourceBinding, timeout: SignedDuration, now: Timestamp) -> Assessment {
-    let replaced = is_replaced(binding);
+/// when it took too long, or when its cluster has left the fleet. `timeout` holds for tasks without a grace period of their own.
+pub fn assess(
+    binding: &ResourceBinding,
+    facts: Facts<'_>,
+    timeout: SignedDuration,
+    now: Timestamp,
+) -> Assessment {
+    let is_healthy = is_replaced(binding);
+    let replaced = is_healthy && facts.is_current;
     let mut out = Assessment::default();
     for task in &binding.spec.graceful_eviction_tasks {
-        let Some(begun) = &task.creation_timestamp else {
+        if (facts.is_gone)(&task.from_cluster) {
+            out.ended.push(task.from_cluster.clone());
+            continue;
+        }
+        // One that was made by a clock that was ahead is as new as one without its time.
+        let Some(begun) = task.creation_timestamp.as_ref().filter(|begun| begun.0 <= now) else {
             let stamped =
                 GracefulEvictionTask { creation_timestamp: Some(Time(seconds(now))), ..task.clone() };
             out.wait(&stamped, period(task, timeout));
@@ -79,6 +99,9 @@ pub fn assess(binding: &ResourceBinding, timeout: SignedDuration, now: Timestamp
             out.tasks.push(task.clone());
         }
     }
+    if is_healthy && !facts.is_current && out.tasks.iter().any(|task| task.suppress_deletion.is_none()) {
+        out.look_again = Some(NEXT_SECOND);
+    }
     out
 }
 
@@ -99,7 +122,7 @@ fn period(task: &GracefulEvictionTask, timeout: SignedDuration) -> SignedDuratio
     task.grace_period_seconds.map_or(timeout, |seconds| SignedDuration::from_secs(i64::from(seconds)))
 }
 
-/// Whether the scheduler has seen the binding as it is now, and all that it chose is healthy.
+/// Whether the scheduler has seen the binding as it is now, and all that it chose is said to be healthy: perhaps of what ran there before.
 pub fn is_replaced(binding: &ResourceBinding) -> bool {
     let (seen, status) = (binding.status.scheduler_observed_generation, &binding.status.aggregated_status);
     let healthy = status.iter().filter(|item| item.health == Some(Health::Healthy));

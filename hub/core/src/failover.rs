@@ -128,7 +128,7 @@ fn is_unhealthy(binding: &ResourceBinding, cluster: &str) -> bool {
 }
 
 /// Since when the workload is unhealthy, by cluster that it is meant for. What is healthy, or unknown, counts from the beginning again; a
-/// cluster that says nothing goes on as it was. Without any status there is nothing to go on with.
+/// cluster that says nothing goes on as it was. Without any status there is nothing to go on with. What was noted by a clock that was ahead began now.
 fn since(
     binding: &ResourceBinding,
     before: BTreeMap<String, Timestamp>,
@@ -150,6 +150,7 @@ fn since(
         }
     }
     since.retain(|cluster, _| stands_in(cluster));
+    since.values_mut().for_each(|begun| *begun = (*begun).min(seconds(now)));
     since
 }
 

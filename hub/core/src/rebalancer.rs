@@ -14,7 +14,7 @@ use karmada_api::rebalancer::{
     WorkloadReference,
 };
 
-use crate::seconds;
+use crate::{failback, seconds};
 
 /// What came of asking for one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +52,11 @@ pub fn binding_of(workload: &WorkloadReference) -> (String, String) {
     (workload.namespace.clone(), names::binding_name(&workload.kind, &workload.name))
 }
 
-/// The binding that asks to be placed anew at `when`; none where it asks for that already, or for later.
+/// The binding that asks to be placed anew at `when`; none where it asks for that already, or for later. Where it was scheduled since, or in that very second,
+/// it asks later than that, or nobody would hear it.
 pub fn asking(binding: &ResourceBinding, when: Timestamp) -> Option<ResourceBinding> {
     let asked = binding.spec.reschedule_triggered_at.as_ref().is_some_and(|asked| asked.0 >= when);
-    (!asked).then(|| {
-        let mut wanted = binding.clone();
-        wanted.spec.reschedule_triggered_at = Some(Time(when));
-        wanted
-    })
+    (!asked).then(|| failback::asking(binding, when))
 }
 
 /// The status once `asked` came of what was open. The hour of the end is the first one of a generation.

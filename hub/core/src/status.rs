@@ -74,6 +74,14 @@ pub fn interpreted(
     Some(Interpreted { item: without_unreadable(binding, item), troubles })
 }
 
+/// Whether a cluster says of a Work as it is now that it is applied and healthy. `is_judged_here`: its health is for a webhook of the hub's side to tell,
+/// and not asked for. A Work that is held back says nothing of what it holds.
+pub fn is_reported_healthy(binding: &ResourceBinding, work: &Work, is_judged_here: bool) -> bool {
+    let is_held_back = work.spec.suspend_dispatching == Some(true);
+    let said = item(binding, work).filter(|item| item.applied && !is_held_back);
+    said.is_some_and(|item| is_judged_here || item.health == Some(Health::Healthy))
+}
+
 fn told(work: &Work) -> Option<AggregatedStatusItem> {
     if work.metadata.deletion_timestamp.is_some() {
         return None;

@@ -20,6 +20,7 @@ use karmada_core::scheduler::workload_affinity::{AllowedClusters, WorkloadAffini
 use parking_lot::RwLock;
 use serde::Deserialize;
 
+use crate::binding_edits::{self, BindingEdits};
 use crate::dependencies::{DependenciesIndex, Metadata};
 use crate::works::binding_id;
 use karmada_controller_runtime::port::{Change, Key, Object};
@@ -32,6 +33,7 @@ pub struct BindingsIndex {
     state: RwLock<State>,
     /// Who depends on what.
     pub dependencies: Arc<DependenciesIndex>,
+    edits: BindingEdits,
 }
 
 #[derive(Default)]
@@ -58,6 +60,8 @@ struct Binding {
     placement: Option<Arc<str>>,
     /// Its `schedulePriority`; 0 where it has none.
     priority: i32,
+    /// Of what the detector writes.
+    detected: u64,
 }
 
 /// How it stood when it was read.
@@ -156,6 +160,15 @@ impl BindingsIndex {
 
     /// Takes note of a change.
     pub fn observe(&self, change: &Change) {
+        self.take(change, true);
+    }
+
+    /// Takes note of what the detector wrote itself: it is not woken by that.
+    pub fn observe_detected(&self, binding: &Arc<Object>) {
+        self.take(&Change::Applied(binding.clone()), false);
+    }
+
+    fn take(&self, change: &Change, tells: bool) {
         match change {
             Change::Applied(object) => {
                 let Object { key, uid, generation, metadata_digest: marks, deleting, .. } = &**object;
@@ -181,7 +194,13 @@ impl BindingsIndex {
                         let labels = Some(&object.labels);
                         let metadata = Metadata { labels, annotations, finalizers, deleting: *deleting };
                         self.dependencies.put(key, &metadata, &read.spec);
-                        self.state.write().put(key, seen, binding_id(object), read.spec);
+                        let detected = binding_edits::digest(&read.spec, &object.labels);
+                        let template = read.spec.resource.clone();
+                        let before =
+                            self.state.write().put(key, seen, (binding_id(object), detected), read.spec);
+                        if tells && before.is_some_and(|before| before != detected) {
+                            self.edits.tell(&template);
+                        }
                     }
                     Err(error) => {
                         // What was placed by it is placed still: it counts as it was read last.
@@ -194,8 +213,22 @@ impl BindingsIndex {
     }
 
     fn remove(&self, key: &Key) {
-        self.state.write().remove(key);
+        let gone = self.state.write().remove(key);
         self.dependencies.remove(key);
+        if let Some(gone) = gone {
+            self.edits.tell(&gone.template);
+        }
+    }
+
+    /// Wakes the keys that `map` names for the template of each binding that goes, or of which somebody changes what the detector writes.
+    pub fn edited<K: 'static>(
+        self: &Arc<Self>,
+        map: impl Fn(&ObjectReference) -> Option<K> + Send + Sync + 'static,
+    ) -> Source<K> {
+        let bindings = self.clone();
+        Source::told(move |wake| {
+            bindings.edits.listen(move |template| wake(map(template).into_iter().collect()));
+        })
     }
 
     /// The binding whose Work this is. That of an earlier binding concerns the one that has its name now: it may be in its way. Such a Work alone
@@ -296,8 +329,15 @@ impl BindingsIndex {
 }
 
 impl State {
-    fn put(&mut self, key: &Key, seen: Seen, id: Option<&str>, spec: BindingSpec) {
-        self.remove(key);
+    /// Takes a binding in, with its permanent id and what it says of what the detector writes; what it said of that before.
+    fn put(
+        &mut self,
+        key: &Key,
+        seen: Seen,
+        (id, detected): (Option<&str>, u64),
+        spec: BindingSpec,
+    ) -> Option<u64> {
+        let before = self.remove(key).map(|before| before.detected);
         self.groups.put(&key.namespace, &key.name, &spec);
         if !spec.graceful_eviction_tasks.is_empty() {
             self.leaving.insert(key.clone());
@@ -330,24 +370,29 @@ impl State {
             self.by_id.insert(id.clone(), key.clone());
         }
         let template = ObjectReference { resource_version: String::new(), ..spec.resource };
-        self.bindings.insert(key.clone(), Binding { seen, id, template, clusters, placement, priority });
+        let binding = Binding { seen, id, template, clusters, placement, priority, detected };
+        self.bindings.insert(key.clone(), binding);
+        before
     }
 
-    fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &Key) -> Option<Binding> {
         self.groups.remove(&key.namespace, &key.name);
         self.leaving.remove(key);
         self.failing_over.remove(key);
-        let Some(binding) = self.bindings.remove(key) else { return };
-        if let Some(id) = binding.id.filter(|id| self.by_id.get(id) == Some(key)) {
-            self.by_id.remove(&id);
+        let binding = self.bindings.remove(key)?;
+        if let Some(id) = binding.id.as_ref().filter(|id| self.by_id.get(*id) == Some(key)) {
+            self.by_id.remove(id);
         }
-        let Some(text) = binding.placement else { return };
-        let Some(placed) = self.placements.get_mut(&text) else { return };
-        placed.seeking.remove(key);
-        placed.said -= 1;
-        if placed.said == 0 {
-            self.placements.remove(&text);
+        if let Some(text) = &binding.placement
+            && let Some(placed) = self.placements.get_mut(text)
+        {
+            placed.seeking.remove(key);
+            placed.said -= 1;
+            if placed.said == 0 {
+                self.placements.remove(text);
+            }
         }
+        Some(binding)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! In: changes, as watches bring them. Out: keys. Each keeps in memory no more than it is asked for.
 
+mod binding_edits;
 pub mod bindings;
 pub mod claims;
 pub mod dependencies;

@@ -379,6 +379,18 @@ impl ResourceBinding {
 }
 
 impl BindingSpec {
+    /// Whether each cluster has all of the parts: of one part alone that is divided, each has as many replicas as it was given.
+    pub fn has_whole_sets(&self) -> bool {
+        match &self.components[..] {
+            [] => false,
+            [one] => {
+                let is_divided = self.replica_scheduling_type() == ReplicaSchedulingType::Divided;
+                self.replicas == 0 || !is_divided || one.replicas != self.replicas
+            }
+            _ => true,
+        }
+    }
+
     /// Whether the template has replicas to place, or several parts that have, so that capacity and division matter. One part alone is told by
     /// the replicas.
     pub fn is_workload(&self) -> bool {

@@ -22,14 +22,16 @@ pub fn of_components(parts: &[Component]) -> ResourceList {
     total
 }
 
-/// What a binding uses in all its clusters. A workload of several parts has one set in each.
+/// What a binding uses in all its clusters. A workload of several parts has one set in each; one of a single part that is divided has it once. (Karmada
+/// counts that part whole in each cluster.)
 pub fn of_binding(spec: &BindingSpec) -> ResourceList {
-    let mut usage = if spec.components.is_empty() {
-        let replicas = spec.clusters.iter().map(|cluster| i64::from(cluster.replicas)).sum();
-        let request = spec.replica_requirements.as_ref().map(|wanted| &wanted.resource_request);
-        request.map(|request| times(request, replicas)).unwrap_or_default()
-    } else {
+    let mut usage = if spec.has_whole_sets() {
         times(&of_components(&spec.components), i64::try_from(spec.clusters.len()).unwrap_or(i64::MAX))
+    } else {
+        let replicas = spec.clusters.iter().map(|cluster| i64::from(cluster.replicas.max(0))).sum();
+        let of_part = || Some(&spec.components.first()?.replica_requirements.as_ref()?.resource_request);
+        let request = spec.replica_requirements.as_ref().map(|wanted| &wanted.resource_request);
+        of_part().or(request).map(|request| times(request, replicas)).unwrap_or_default()
     };
     usage.retain(|_, amount| !amount.is_zero());
     usage

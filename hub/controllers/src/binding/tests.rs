@@ -310,3 +310,33 @@ async fn nothing_moves_while_an_override_policy_cannot_be_read() {
     assert_eq!(works[0]["metadata"]["namespace"], "karmada-es-m1");
     assert!(works[0]["metadata"]["deletionTimestamp"].is_null());
 }
+
+/// Whoever wrote the workload looks at its events.
+#[tokio::test(start_paused = true)]
+async fn that_the_hub_refuses_a_work_is_told_and_that_somebody_was_faster_is_not() {
+    let refusals = [
+        (ApiError::Invalid("its annotations are too long".into()), true),
+        (ApiError::Forbidden { reason: "Forbidden".into(), message: "a webhook said no".into() }, true),
+        (ApiError::Conflict("somebody was faster".into()), false),
+    ];
+    for (refusal, is_told) in refusals {
+        let words = refusal.to_string();
+        let stage = Stage::new().await;
+        stage.place("default", "same");
+        stage.0.api.refuse("create", "Work", refusal);
+        let stop = tokio_util::sync::CancellationToken::new();
+        let recorder = stage.0.shared.recorder.clone();
+        let ended = stop.clone();
+        let recording = tokio::spawn(async move { recorder.run(ended).await });
+        assert!(stage.reconcile("default", "same").await.is_err());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let events = stage.0.api.values("v1", "Event");
+        let tells = |event: &Value| {
+            let message = event["message"].as_str().unwrap_or_default();
+            event["reason"] == "SyncWorkFailed" && message.contains(&words)
+        };
+        assert_eq!(events.iter().any(tells), is_told, "{words}: {events:?}");
+        stop.cancel();
+        recording.await.unwrap();
+    }
+}

@@ -321,3 +321,29 @@ async fn statement_20_a_policy_that_takes_over_gets_template_and_binding_whateve
         assert_eq!(object["metadata"]["annotations"]["propagationpolicy.karmada.io/name"], "q");
     }
 }
+
+/// `kubectl replace` takes a template's marks away, and the label by which its policy means it.
+#[tokio::test(start_paused = true)]
+async fn a_binding_loses_its_claim_though_its_template_lost_its_own_before() {
+    let mut policy = policy();
+    policy["spec"]["resourceSelectors"][0]["labelSelector"] = json!({"matchLabels": {"a": "b"}});
+    policy["spec"]["resourceSelectors"][0].as_object_mut().unwrap().remove("name");
+    let mut template = testing::config_map("web");
+    template["metadata"]["labels"] = json!({"a": "b"});
+    let rig = Rig::new([policy, template].into_iter().chain(testing::cluster("m1", &json!({})))).await;
+    look(&rig).await.unwrap();
+    rig.quiet().await;
+    let claim = |rig: &Rig| {
+        let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        binding["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"].clone()
+    };
+    assert!(claim(&rig).is_string());
+    let replace = |template: &mut Value| {
+        template["metadata"]["labels"] = json!({});
+        template["metadata"]["annotations"] = json!({});
+    };
+    rig.edit(("v1", "ConfigMap"), &key("default", "web"), replace).await;
+    look(&rig).await.unwrap();
+    rig.quiet().await;
+    assert_eq!(claim(&rig), Value::Null);
+}

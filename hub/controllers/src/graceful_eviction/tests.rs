@@ -19,6 +19,12 @@ fn leaving(tasks: Value) -> Value {
     binding
 }
 
+/// The clusters that these tests name.
+fn with_clusters(binding: Value) -> Vec<Value> {
+    let clusters = ["m0", "m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
+    clusters.chain([binding]).collect()
+}
+
 fn task(cluster: &str, begun: Option<&str>) -> Value {
     json!({"fromCluster": cluster, "reason": "TaintUntolerated", "producer": "TaintManager", "creationTimestamp": begun})
 }
@@ -34,7 +40,7 @@ async fn tasks_get_their_time_and_end_whatever_happens_between() {
     ended["suppressDeletion"] = json!(false);
     let mut new = task("m1", None);
     new.as_object_mut().unwrap().remove("creationTimestamp");
-    let (api, writes) = bears_trouble(&[leaving(json!([ended, new]))], look).await;
+    let (api, writes) = bears_trouble(&with_clusters(leaving(json!([ended, new]))), look).await;
     assert_eq!(writes, 1);
     let binding = api.value(BINDING.0, BINDING.1, "default", "web-configmap").unwrap();
     assert_eq!(binding["spec"]["gracefulEvictionTasks"], json!([task("m1", Some("2026-05-01T12:00:00Z"))]));
@@ -42,7 +48,7 @@ async fn tasks_get_their_time_and_end_whatever_happens_between() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hub_that_is_started_anew_waits_no_longer_than_the_one_before() {
-    let rig = Rig::new([leaving(json!([task("m1", Some("2026-05-01T11:55:00Z"))]))]).await;
+    let rig = Rig::new(with_clusters(leaving(json!([task("m1", Some("2026-05-01T11:55:00Z"))])))).await;
     assert_eq!(look(&rig).await.unwrap(), Action::RequeueAfter(Duration::from_secs(300)));
     let later = Rig::started(rig.api.clone(), "2026-05-01T12:05:01Z", FeatureGates::default()).await;
     assert_eq!(look(&later).await.unwrap(), Action::Done);
@@ -63,4 +69,22 @@ async fn only_bindings_that_leave_a_cluster_wake_it() {
     })
     .await;
     assert!(!rig.shared.bindings.is_leaving(&key("default", "web-configmap")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_ends_with_its_cluster_also_one_that_a_person_holds() {
+    let mut held = task("away", Some("2026-05-01T11:55:00Z"));
+    held["suppressDeletion"] = json!(true);
+    let rig = Rig::new(with_clusters(leaving(json!([held.clone(), task("m1", None)])))).await;
+    let unread = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "away"}, "spec": "no cluster says this"});
+    rig.api.seed(unread);
+    let later = Rig::started(rig.api.clone(), "2026-05-01T12:00:00Z", FeatureGates::default()).await;
+    look(&later).await.unwrap();
+    assert_eq!(tasks(&rig)[0], held, "a Cluster that cannot be read is there");
+    rig.remove(("cluster.karmada.io/v1alpha1", "Cluster"), &key("", "away")).await;
+    let later = Rig::started(rig.api.clone(), "2026-05-01T12:00:00Z", FeatureGates::default()).await;
+    look(&later).await.unwrap();
+    let left = tasks(&rig);
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["fromCluster"]), (1, &json!("m1")));
 }

@@ -46,21 +46,36 @@ async fn a_namespace_that_a_residency_rule_covers_goes_where_the_rule_allows_it(
 }
 
 #[test]
-fn only_what_an_override_can_see_of_a_cluster_is_news() {
-    let cluster = |generation: u64, region: &str, taints: &Value| -> Arc<Cluster> {
-        let value = json!({"metadata": {"name": "m1", "uid": "u", "generation": generation},
+fn a_cluster_that_overrides_mean_otherwise_now_is_news() {
+    let cluster = |region: &str, labels: &Value, taints: &Value| -> Arc<Cluster> {
+        let value = json!({"metadata": {"name": "m1", "uid": "u", "labels": labels},
             "spec": {"syncMode": "Pull", "region": region, "taints": taints}});
         Arc::new(serde_json::from_value(value).unwrap())
     };
-    let first = cluster(1, "r1", &json!([]));
-    let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
+    let api = crate::port::fake::FakeApi::default();
+    let overrides: Typed<OverridePolicy> = Typed::default();
+    let rule = |target: Value| json!({"targetCluster": target, "overriders": {"labelsOverrider": [{"operator": "add", "value": {"a": "b"}}]}});
+    let by_region = rule(
+        json!({"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["r2"]}]}}),
+    );
+    let by_label = rule(json!({"labelSelector": {"matchLabels": {"env": "prod"}}}));
+    overrides.observe(&Change::Applied(
+        api.seed(json!({"apiVersion": POLICY_API, "kind": "ClusterOverridePolicy",
+        "metadata": {"name": "o"}, "spec": {"overrideRules": [by_region, by_label]}})),
+    ));
+    let (none, prod) = (json!({}), json!({"env": "prod"}));
+    let first = cluster("r1", &none, &json!([]));
     let transition = |before: Option<&Arc<Cluster>>, now: Option<Arc<Cluster>>| {
-        is_news(&Transition { key: testing::key("", "m1"), before: before.cloned(), now })
+        is_news(&Transition { key: testing::key("", "m1"), before: before.cloned(), now }, &overrides)
     };
     assert!(transition(None, Some(first.clone())), "it came");
     assert!(!transition(Some(&first), None), "it went");
-    assert!(!transition(Some(&first), Some(cluster(2, "r1", &taint))), "a taint");
-    assert!(transition(Some(&first), Some(cluster(2, "r2", &taint))), "another region");
+    let taint = json!([{"key": "k", "effect": "NoSchedule"}]);
+    assert!(!transition(Some(&first), Some(cluster("r1", &none, &taint))), "a taint");
+    assert!(transition(Some(&first), Some(cluster("r2", &none, &taint))), "another region");
+    assert!(!transition(Some(&first), Some(cluster("r3", &none, &taint))), "a region that no policy names");
+    assert!(transition(Some(&first), Some(cluster("r1", &prod, &json!([])))), "a label");
+    assert!(!transition(Some(&first), Some(cluster("r1", &json!({"a": "b"}), &json!([])))), "another label");
 }
 
 #[test]

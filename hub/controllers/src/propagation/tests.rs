@@ -3,6 +3,7 @@
 mod dependencies;
 mod evictions;
 mod exports;
+mod hands;
 mod presets;
 mod running;
 mod webhooks;

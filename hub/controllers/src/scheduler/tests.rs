@@ -398,3 +398,36 @@ async fn workloads_that_keep_apart_see_each_other_also_while_agents_are_asked() 
         assert_ne!(web, db, "both are in one cluster; asks agents: {asks}");
     }
 }
+
+/// The hub writes where a binding goes, and then that it was decided; between the two somebody asks for a new division.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_between_the_two_writes_is_heard() {
+    let groups = json!({"clusterAffinities": [{"affinityName": "first", "clusterNames": ["m1"]}, {"affinityName": "second", "clusterNames": ["m2"]}],
+        "replicaScheduling": {"replicaSchedulingType": "Duplicated"}});
+    let mut objects = objects(&groups, 3);
+    let binding = objects.last_mut().unwrap();
+    binding["spec"]["clusters"] = json!([{"name": "m2", "replicas": 2}]);
+    binding["status"] = json!({"schedulerObservedGeneration": 0, "schedulerObservingAffinityName": "second",
+        "lastScheduledTime": "2026-05-01T11:00:00Z"});
+    let rig = Rig::new(objects).await;
+    let api: &dyn Api = &*rig.api;
+    let resource = kinds::bindings(api, "default").unwrap();
+    let scheduler = Scheduler::new(rig.shared.clone(), None);
+    let binding: ResourceBinding =
+        fetch::get(api, &resource, "default", "web-configmap").await.unwrap().unwrap();
+    let clusters = rig.shared.clusters.all("");
+    let decision = scheduler::schedule(&scheduler.input(&binding, &clusters, None).await.unwrap());
+    let wanted = scheduler::apply(&binding, &decision).unwrap();
+    let written = api.update(&resource, fetch::to_value(&wanted).unwrap()).await.unwrap().parse().unwrap();
+    rig.edit((BINDING_API, "ResourceBinding"), &key("default", "web-configmap"), |binding| {
+        binding["spec"]["rescheduleTriggeredAt"] = json!("2026-05-01T11:59:59Z");
+        binding["metadata"]["generation"] = json!(9);
+    })
+    .await;
+    scheduler.write_status(&resource, written, &binding.spec.clusters, &decision).await.unwrap();
+    rig.quiet().await;
+    look(&rig).await.unwrap();
+    let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(binding["spec"]["clusters"], json!([{"name": "m1", "replicas": 3}]), "the first group again");
+    assert_eq!(binding["status"]["schedulerObservingAffinityName"], "first");
+}

@@ -55,7 +55,7 @@ pub fn footprint(binding: &ResourceBinding, replicas: i32) -> Option<Assumed> {
     if !spec.is_workload() {
         return None;
     }
-    if !spec.components.is_empty() {
+    if spec.has_whole_sets() {
         return Some(Assumed { components: spec.components.clone() });
     }
     let requirements = spec.replica_requirements.as_ref().map(|wanted| ComponentReplicaRequirements {
@@ -63,6 +63,8 @@ pub fn footprint(binding: &ResourceBinding, replicas: i32) -> Option<Assumed> {
         resource_request: wanted.resource_request.clone(),
         priority_class_name: wanted.priority_class_name.clone(),
     });
+    let of_part = || spec.components.first()?.replica_requirements.clone();
+    let requirements = of_part().or(requirements);
     let component =
         Component { name: spec.resource.name.clone(), replicas, replica_requirements: requirements };
     Some(Assumed { components: vec![component] })
@@ -83,7 +85,7 @@ impl Assumptions {
         let unseen = targets.iter().filter_map(|target| {
             let before = placed.get(&*target.name);
             let known = held.and_then(|entry| entry.clusters.get(&target.name)).filter(|_| before.is_some());
-            if !binding.spec.components.is_empty() && before.is_some() {
+            if binding.spec.has_whole_sets() && before.is_some() {
                 // Parts are there whole.
                 return Some((target.name.clone(), Assumed::clone(known?)));
             }

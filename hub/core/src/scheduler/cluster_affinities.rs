@@ -170,6 +170,20 @@ pub(super) fn place<C>(
     plan.in_order()
 }
 
+/// The first group all of whose clusters these may be: the group by which they were chosen, as far as can be told.
+pub(super) fn group_of<'a>(
+    placement: &'a Placement,
+    is_workload: bool,
+    placed: &[&Cluster],
+) -> Option<&'a str> {
+    let admits = |name: &str| {
+        let tiers = filter::affinity_tiers(placement, name, is_workload);
+        placed.iter().all(|cluster| filter::tier(cluster, &tiers).is_ok())
+    };
+    let names = placement.cluster_affinities.iter().map(|group| group.affinity_name.as_str());
+    names.into_iter().find(|name| admits(name))
+}
+
 /// An attempt with what is told of each cluster.
 struct Tried {
     attempt: Attempt,

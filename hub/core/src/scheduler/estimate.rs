@@ -61,15 +61,25 @@ pub fn max_beside(
     nodes.room(request).min(room(&[], &left, None))
 }
 
-/// How many whole sets of parts fit on a cluster's nodes, set after set on the first nodes that they fit on, `most` at most; none where the cluster
-/// does not tell its nodes by grades.
+/// Nodes that are looked at to count sets, beyond which those that were found are enough: a workload goes to a cluster once.
+const MOST_STEPS: usize = 50_000;
+
+/// How many whole sets of parts fit on a cluster's nodes, set after set on the first nodes that they fit on, `most` at most, and fewer where nodes and
+/// parts are so many that counting on would take long; none where the cluster does not tell its nodes by grades.
 pub(super) fn sets_by_grades(cluster: &Cluster, parts: &[Component], most: i64) -> Option<i64> {
     let (models, summary) = (&cluster.spec.resource_models, cluster.status.resource_summary.as_ref()?);
     if models.is_empty() || summary.allocatable_modelings.is_empty() {
         return None;
     }
     let mut nodes = Nodes::of(models, &summary.allocatable_modelings);
-    let fits = |_: &i64| parts.iter().all(|part| nodes.take(part) == 0);
+    let mut steps = 0;
+    let fits = |set: &i64| {
+        let mut goes_on = |nodes: &Nodes| {
+            steps += nodes.0.len();
+            *set == 0 || steps <= MOST_STEPS
+        };
+        parts.iter().all(|part| goes_on(&nodes) && nodes.take(part) == 0)
+    };
     i64::try_from((0..most).take_while(fits).count()).ok()
 }
 
@@ -151,8 +161,8 @@ impl Nodes {
         let request = part.replica_requirements.as_ref().map_or(&none, |wanted| &wanted.resource_request);
         let (mut pods, mut nodes) = (i64::from(part.replicas.max(0)), Vec::new());
         for alike in std::mem::take(&mut self.0) {
-            let each = alike.fits(request);
-            if pods == 0 || each == 0 || alike.count <= 0 {
+            let each = if pods == 0 || alike.count <= 0 { 0 } else { alike.fits(request) };
+            if each == 0 {
                 nodes.push(alike);
                 continue;
             }
@@ -166,6 +176,11 @@ impl Nodes {
             nodes.push(Alike { count: alike.count - full - i64::from(rest > 0), ..alike });
         }
         nodes.retain(|alike| alike.count > 0);
+        nodes.dedup_by(|next, kept| {
+            let is_alike = (next.pods, &next.left) == (kept.pods, &kept.left);
+            kept.count += if is_alike { next.count } else { 0 };
+            is_alike
+        });
         self.0 = nodes;
         pods
     }

@@ -22,7 +22,7 @@ pub mod workload_affinity;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingStatus, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
@@ -58,6 +58,9 @@ pub struct Input<'a, C> {
     /// Who evaluates the expressions of its policy, where that has some.
     pub expressions: Option<&'a dyn ClusterExpressions>,
 }
+
+/// Times are stored in seconds.
+const NEXT_SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// Why a binding was not scheduled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -168,6 +171,17 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// When the binding is looked at again. Where no cluster fits the first group of several, but a later one may have room some day, that is waited for.
+    /// (Karmada waits for a change of the clusters that fit.)
+    pub fn retry(&self) -> Retry {
+        let waits =
+            |attempt: &Attempt| matches!(attempt.result, Err(Failure::Unschedulable(_) | Failure::Error(_)));
+        match &self.outcome {
+            Outcome::Failed(Failure::NoClusterFit(_)) if self.tried.iter().any(waits) => Retry::ForRoom,
+            outcome => outcome.retry(),
+        }
+    }
+
     /// The same where the hub refuses to take what was decided: `reason` is that of its answer, `message` its words.
     #[must_use]
     pub fn refused(self, reason: &str, message: &str) -> Self {
@@ -202,7 +216,14 @@ pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
     let mut decision = cluster_affinities::place(input, &clusters, placement, mode);
     // It was decided and written already: no report tells yet what that took, and what is placed would count as room once more.
     if cause == SchedulingCause::Untold && matches!(decision.outcome, Outcome::Scheduled(_)) {
-        decision.outcome = Outcome::Scheduled(input.binding.spec.clusters.clone());
+        let spec = &input.binding.spec;
+        let is_placed =
+            |cluster: &&&Cluster| spec.clusters.iter().any(|target| target.name == cluster.name());
+        let placed: Vec<&Cluster> = clusters.iter().filter(is_placed).copied().collect();
+        if let Some(group) = cluster_affinities::group_of(placement, spec.is_workload(), &placed) {
+            group.clone_into(&mut decision.affinity_name);
+        }
+        decision.outcome = Outcome::Scheduled(spec.clusters.clone());
     }
     decision
 }
@@ -257,6 +278,35 @@ pub fn apply(binding: &ResourceBinding, decision: &Decision) -> Option<ResourceB
     (wanted != *binding).then_some(wanted)
 }
 
+/// The hour that counts as that of a decision made now: that for which it was asked, where that is later, or it would be asked for ever. Times are stored in
+/// seconds, so that whoever asks in the second of a decision asks for the next; and clocks are set back.
+fn scheduled_at(binding: &ResourceBinding, now: Timestamp) -> Timestamp {
+    let now = seconds(now);
+    binding.spec.reschedule_triggered_at.as_ref().map_or(now, |asked| asked.0.max(now))
+}
+
+/// The same of a binding that somebody changed between the two writes of `decided`: what it says now is still to be looked at, and what was asked of it
+/// meanwhile too.
+pub fn status_of_changed(
+    binding: &ResourceBinding,
+    decided: &ResourceBinding,
+    placed_before: &[TargetCluster],
+    decision: &Decision,
+    now: Timestamp,
+) -> Option<BindingStatus> {
+    let mut status = status(binding, placed_before, decision, now)?;
+    if binding.metadata.generation != decided.metadata.generation && decision.outcome != Outcome::NotOurs {
+        status.scheduler_observed_generation = decided.metadata.generation.unwrap_or(0);
+        let asked = binding.spec.reschedule_triggered_at.as_ref().map(|asked| asked.0);
+        let is_unheard = trigger::rebalance_asked(binding) && !trigger::rebalance_asked(decided);
+        let before = asked.filter(|_| is_unheard).and_then(|asked| asked.checked_sub(NEXT_SECOND).ok());
+        if let (Some(before), Some(time)) = (before, &mut status.last_scheduled_time) {
+            time.0 = time.0.min(before);
+        }
+    }
+    (status != binding.status).then_some(status)
+}
+
 /// The binding's status after the decision; none if nothing changes. `binding` is the binding as [`apply`] left it in
 /// the store (its generation counts), `placed_before` what it had before.
 pub fn status(
@@ -285,7 +335,7 @@ pub fn status(
             // Scheduling again with the same result is no news, unless it was asked for.
             let asked = trigger::rebalance_asked(binding);
             if news || asked || status.last_scheduled_time.is_none() || *targets != placed_before {
-                status.last_scheduled_time = Some(Time(seconds(now)));
+                status.last_scheduled_time = Some(Time(scheduled_at(binding, now)));
             }
         }
         Outcome::Failed(failure) => {

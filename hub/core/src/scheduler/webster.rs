@@ -5,6 +5,7 @@
 //! the tie breaker says, so that not always the same cluster wins.
 
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 use karmada_api::names::fnv32a;
 
@@ -30,10 +31,42 @@ fn upwards(uid: &str) -> bool {
     uid.is_empty() || fnv32a(uid).is_multiple_of(2)
 }
 
-/// Whether `a` gets the next seat rather than `b`.
-fn compare(a: &Party, b: &Party, upwards: bool) -> Ordering {
-    let names = if upwards { b.name.cmp(&a.name) } else { a.name.cmp(&b.name) };
-    a.worth(a.seats).total_cmp(&b.worth(b.seats)).then(b.seats.cmp(&a.seats)).then(names)
+/// A party as it waits for its next seat: the greatest of all gets it.
+struct Turn<'a> {
+    party: &'a mut Party,
+    upwards: bool,
+}
+
+impl Ord for Turn<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&*self.party, &*other.party);
+        let names = if self.upwards { b.name.cmp(&a.name) } else { a.name.cmp(&b.name) };
+        a.worth(a.seats).total_cmp(&b.worth(b.seats)).then(b.seats.cmp(&a.seats)).then(names)
+    }
+}
+
+impl PartialOrd for Turn<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Turn<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Turn<'_> {}
+
+/// Hands out so many seats one after the other.
+fn hand_out_singly(parties: &mut [Party], seats: i64, upwards: bool) {
+    let voters = parties.iter_mut().filter(|party| party.votes > 0);
+    let mut turns: BinaryHeap<Turn<'_>> = voters.map(|party| Turn { party, upwards }).collect();
+    for _ in 0..seats {
+        let Some(mut next) = turns.peek_mut() else { return };
+        next.party.seats += 1;
+    }
 }
 
 /// Divides `seats` on top of those in `held`. Without votes or seats to divide, `held` comes back as it is.
@@ -44,13 +77,7 @@ pub fn divide(seats: i64, votes: &[(String, i64)], held: &[(String, i64)], uid: 
     }
     let mut parties = parties(votes, held);
     let left = hand_out_bulk(&mut parties, seats);
-    let upwards = upwards(uid);
-    for _ in 0..left {
-        let next = parties.iter_mut().filter(|p| p.votes > 0).max_by(|a, b| compare(a, b, upwards));
-        if let Some(party) = next {
-            party.seats += 1;
-        }
-    }
+    hand_out_singly(&mut parties, left, upwards(uid));
     parties.into_iter().map(|party| (party.name, party.seats)).collect()
 }
 

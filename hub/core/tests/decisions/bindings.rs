@@ -147,6 +147,21 @@ fn a_job_is_divided_with_its_completions() {
 }
 
 /// Of another group's kind of that name, nobody knows what its completions are.
+/// Nobody divides parts: of each the number stands in the template.
+#[test]
+fn a_workload_of_several_parts_is_sent_as_it_is() {
+    let mut binding = placed(json!([{"name": "m1"}, {"name": "m2"}]));
+    binding.spec.replicas = 0;
+    let parts = ["leader", "worker"].map(|name| json!({"name": name, "replicas": 3}));
+    binding.spec.components = serde_json::from_value(json!(parts)).unwrap();
+    let works = wanted(&binding, &deployment(), &[]);
+    for one in &works {
+        let manifest = &work(one)["spec"]["workload"]["manifests"][0];
+        assert_eq!(manifest["spec"]["replicas"], deployment()["spec"]["replicas"], "{manifest}");
+    }
+    assert_eq!(works.len(), 2);
+}
+
 #[test]
 fn completions_of_what_is_no_job_are_left_alone() {
     let divided = placed(json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]));

@@ -48,6 +48,26 @@ fn a_near_policy_beats_a_cluster_wide_one() {
     assert_eq!(winner(&decide(&deployment(), &near[1..], &[])), "waits");
 }
 
+/// Whoever copies a policy copies its permanent id.
+#[test]
+fn a_copy_of_a_policy_has_nothing_of_the_original() {
+    let with_id = |name: &str, priority: i64| {
+        let mut one =
+            policy(name, "default", json!({"resourceSelectors": all_deployments(), "priority": priority}));
+        let id = ("propagationpolicy.karmada.io/permanent-id".to_owned(), "id".to_owned());
+        one.metadata.labels.get_or_insert_default().extend([id]);
+        one
+    };
+    let both = [with_id("a-copy", 0), with_id("web", 100)];
+    let mut template = deployment();
+    detector::claim(&mut template, &both[1]);
+    assert_eq!(winner(&decide(&template, &both, &[])), "web");
+    assert!(detector::is_claimed_by(&template, &both[1]) && !detector::is_claimed_by(&template, &both[0]));
+    let annotations = template["metadata"]["annotations"].as_object_mut().unwrap();
+    annotations.retain(|key, _| !key.starts_with("propagationpolicy."));
+    assert!(detector::is_claimed_by(&template, &both[0]), "marks that name none are of whoever has the id");
+}
+
 #[test]
 fn a_claim_holds_until_the_policy_lets_go() {
     let spec = json!({"resourceSelectors": all_deployments()});

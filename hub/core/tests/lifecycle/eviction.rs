@@ -9,7 +9,7 @@ use karmada_api::names::execution_namespace;
 use karmada_api::policy::PurgeMode;
 use karmada_api::strings::eviction::FAILBACK_CONTROLLER;
 use karmada_core::eviction::no_execute::{self, Rules, Stay};
-use karmada_core::eviction::{assess, evict};
+use karmada_core::eviction::{Facts, assess, evict};
 use karmada_core::targets::{Places, leaving, target_clusters};
 use serde_json::{Value, json};
 
@@ -29,10 +29,13 @@ const RECONCILE: Differences = &[
     (107, TO_THE_SECOND),
 ];
 
+/// What is reported is of what runs now, and no cluster has left.
+const CURRENT: Facts<'static> = Facts { is_current: true, is_gone: &|_| false };
+
 fn assessed(case: &Value) -> (Value, Value, i64) {
     let binding: ResourceBinding = serde_json::from_value(without_nulls(case["binding"].clone())).unwrap();
     let timeout = SignedDuration::from_secs(case["timeoutSeconds"].as_i64().unwrap());
-    let came = assess(&binding, timeout, time(&case["now"]));
+    let came = assess(&binding, CURRENT, timeout, time(&case["now"]));
     (json!(came.tasks), json!(came.ended), seconds(came.look_again))
 }
 
@@ -135,7 +138,7 @@ fn statement_67_what_leaves_gracefully_stays_until_its_replacement_is_healthy_or
     ];
     for (age, health, task, stays) in table {
         let binding = leaving_for(age, health, task.clone());
-        let came = assess(&binding, timeout, now());
+        let came = assess(&binding, CURRENT, timeout, now());
         assert_eq!(came.tasks.len(), usize::from(stays.is_some()), "{age} {health} {task}");
         assert_eq!(came.ended.len(), 1 - came.tasks.len());
         assert_eq!(came.look_again.map(|wait| wait.as_secs()), stays, "{age} {health} {task}");
@@ -157,7 +160,7 @@ fn returning_for(age: i64, health: &str, suppressed: Option<bool>) -> ResourceBi
 fn what_a_failback_leaves_goes_for_a_settled_replacement_alone() {
     let timeout = SignedDuration::from_mins(10);
     let came = |binding: &ResourceBinding| {
-        let came = assess(binding, timeout, now());
+        let came = assess(binding, CURRENT, timeout, now());
         (came.ended.len(), came.look_again.map(|wait| wait.as_secs()))
     };
     assert_eq!(came(&returning_for(9, "Healthy", None)), (0, Some(1)));
@@ -202,9 +205,9 @@ fn statement_68_never_waits_for_a_person_and_directly_for_nothing() {
     let never = |suppressed: bool| {
         leaving_for(90_000, "Healthy", json!({"purgeMode": "Never", "suppressDeletion": suppressed}))
     };
-    let held = assess(&never(true), timeout, now());
+    let held = assess(&never(true), CURRENT, timeout, now());
     assert_eq!((held.tasks.len(), held.look_again), (1, None));
-    assert_eq!(assess(&never(false), timeout, now()).ended, ["m1"]);
+    assert_eq!(assess(&never(false), CURRENT, timeout, now()).ended, ["m1"]);
     assert!(!Places::of(&never(true)).is_unwanted("karmada-es-m1"));
     let directly = leaving_for(1, "Unhealthy", json!({"purgeMode": "Directly"}));
     let places = Places::of(&directly);
@@ -234,4 +237,37 @@ fn the_names_that_older_versions_have_for_how_things_leave_are_understood() {
         (mode("Immediately"), mode("Graciously"), mode("Never")),
         (json!("Directly"), json!("Gracefully"), json!("Never"))
     );
+}
+
+/// The clock was two years ahead when it was made, and is right again.
+#[test]
+fn a_task_of_the_future_begins_now() {
+    let task = |created: &str| -> ResourceBinding {
+        let task = json!({"fromCluster": "m1", "reason": "r", "producer": "p", "creationTimestamp": created});
+        serde_json::from_value(json!({"metadata": {"name": "b", "namespace": "d", "generation": 2},
+            "spec": {"resource": {}, "clusters": [{"name": "m2"}], "gracefulEvictionTasks": [task]}}))
+        .unwrap()
+    };
+    let timeout = SignedDuration::from_mins(10);
+    let came = assess(&task("2028-05-01T12:00:00Z"), CURRENT, timeout, now());
+    assert_eq!(came.tasks, task(&now().to_string()).spec.graceful_eviction_tasks);
+    assert_eq!(came.look_again, Some(timeout));
+}
+
+/// What the others say may be of what ran there before.
+#[test]
+fn nothing_is_replaced_by_what_is_not_reported_yet() {
+    let binding: ResourceBinding = serde_json::from_value(json!({"metadata": {"name": "b", "namespace": "d", "generation": 2},
+        "spec": {"resource": {}, "clusters": [{"name": "m2", "replicas": 4}],
+            "gracefulEvictionTasks": [{"fromCluster": "m1", "reason": "r", "producer": "p", "creationTimestamp": now().to_string()}]},
+        "status": {"schedulerObservedGeneration": 2, "aggregatedStatus": [{"clusterName": "m2", "health": "Healthy"}]}}))
+    .unwrap();
+    let timeout = SignedDuration::from_mins(10);
+    let stale = Facts { is_current: false, ..CURRENT };
+    let came = assess(&binding, stale, timeout, now());
+    assert_eq!((came.ended.len(), came.look_again), (0, Some(SignedDuration::from_secs(1))));
+    assert_eq!(assess(&binding, CURRENT, timeout, now()).ended, ["m1"]);
+    assert_eq!(assess(&binding, stale, timeout, now() + timeout * 2).ended, ["m1"], "it took too long");
+    let gone = Facts { is_gone: &|cluster| cluster == "m1", ..stale };
+    assert_eq!(assess(&binding, gone, timeout, now()).ended, ["m1"]);
 }

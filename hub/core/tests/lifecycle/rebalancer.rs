@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::rebalancer::{WorkloadRebalancer, WorkloadReference};
 use karmada_core::rebalancer::{RescheduleOutcome, asking, binding_of, observed, open, status, stays};
+use karmada_core::scheduler::{self, trigger};
 use serde_json::{Value, json};
 
 use crate::recorded::{self, Differences, compare};
@@ -127,4 +128,27 @@ fn statement_72_each_workload_is_asked_for_once_and_what_nothing_places_fails() 
     assert!(open(&observed(&rebalancer)).is_empty(), "once");
     let left = |now: &str| stays(&rebalancer, &rebalancer.status, at(now)).unwrap().as_secs();
     assert_eq!((left("2026-05-01T12:00:06Z"), left("2026-05-01T12:01:05Z")), (59, 0));
+}
+
+/// In the very second of the last decision, before it as a rebalancer is that asks for more later, and after a clock that was ahead.
+#[test]
+fn whoever_asks_is_heard_and_once() {
+    for scheduled in ["2026-05-01T12:00:00Z", "2026-05-01T13:00:00Z", "2028-05-01T12:00:00Z"] {
+        let binding: ResourceBinding = serde_json::from_value(json!({"metadata": {"name": "b", "namespace": "d"},
+            "spec": {"resource": {}, "clusters": [{"name": "m1"}]}, "status": {"lastScheduledTime": scheduled}}))
+        .unwrap();
+        let when = time(&json!("2026-05-01T12:00:00Z"));
+        let mut asked = asking(&binding, when).unwrap();
+        assert!(trigger::rebalance_asked(&asked), "{scheduled}");
+        assert_eq!(asking(&asked, when), None, "asking twice is asking once");
+        let targets = asked.spec.clusters.clone();
+        let decision = scheduler::Decision {
+            outcome: scheduler::Outcome::Scheduled(targets.clone()),
+            affinity_name: String::new(),
+            tried: Vec::new(),
+            report: BTreeMap::new(),
+        };
+        asked.status = scheduler::status(&asked, &targets, &decision, when).unwrap();
+        assert!(!trigger::rebalance_asked(&asked), "{scheduled}: it was decided");
+    }
 }

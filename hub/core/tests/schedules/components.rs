@@ -197,3 +197,47 @@ fn parts_of_no_replicas_are_not_counted() {
     assert_eq!(components::max_sets(&cluster, &all), 8);
     assert_eq!(components::max_sets(&cluster, &[one]), 8);
 }
+
+/// A hundred parts on five thousand nodes would else be counted for half a minute.
+#[test]
+fn sets_are_counted_no_longer_than_it_matters() {
+    let grade = json!([{"grade": 0, "ranges": [{"name": "cpu", "min": "64", "max": "128"}, {"name": "memory", "min": "256Gi", "max": "512Gi"}]}]);
+    let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "m1"},
+        "spec": {"syncMode": "Pull", "resourceModels": grade},
+        "status": {"resourceSummary": {"allocatable": {"cpu": "320000", "memory": "1280000Gi", "pods": "550000"},
+            "allocatableModelings": [{"grade": 0, "count": 5000}]}}}))
+    .unwrap();
+    let part = |at: i64| {
+        json!({"name": format!("p{at}"), "replicas": 1,
+        "replicaRequirements": {"resourceRequest": {"cpu": format!("{}m", 1001 + at), "memory": format!("{}Mi", 100 + at)}}})
+    };
+    let parts = |count: i64| -> Vec<Component> {
+        serde_json::from_value((0..count).map(part).collect::<Vec<_>>().into()).unwrap()
+    };
+    assert_eq!(components::max_sets(&cluster, &parts(2)), 1000, "all that are asked for");
+    let sets = components::max_sets(&cluster, &parts(100));
+    assert!((1..1000).contains(&sets), "{sets}");
+}
+
+/// What a quota counts of a divided workload of one part is what is placed of it.
+#[test]
+fn one_part_that_is_divided_is_counted_by_its_replicas() {
+    let spec = |kind: &str, clusters: Value| -> BindingSpec {
+        let part = json!({"name": "leader", "replicas": 6, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}});
+        serde_json::from_value(
+            json!({"resource": {}, "replicas": 6, "components": [part], "clusters": clusters,
+            "placement": {"replicaScheduling": {"replicaSchedulingType": kind}}}),
+        )
+        .unwrap()
+    };
+    let used = |spec: &BindingSpec| karmada_core::quota::used_by(spec)["cpu"].to_string();
+    let halves = json!([{"name": "m1", "replicas": 3}, {"name": "m2", "replicas": 3}]);
+    assert_eq!(used(&spec("Divided", halves.clone())), "6");
+    let whole = json!([{"name": "m1", "replicas": 6}, {"name": "m2", "replicas": 6}]);
+    assert_eq!(used(&spec("Duplicated", whole)), "12");
+    let forged = json!([{"name": "m1", "replicas": 100}, {"name": "m2", "replicas": -100}]);
+    assert_eq!(used(&spec("Divided", forged)), "100", "nobody uses less than nothing");
+    let binding = ResourceBinding { spec: spec("Divided", halves), ..ResourceBinding::default() };
+    let taken = scheduler::assumptions::footprint(&binding, 3).unwrap();
+    assert_eq!(taken.components.iter().map(|part| part.replicas).collect::<Vec<_>>(), [3]);
+}

@@ -106,3 +106,26 @@ fn statement_73_a_quota_that_refuses_is_told_and_tried_again() {
     assert_eq!(decision.outcome.retry(), Retry::Soon);
     assert_eq!(events::events(&binding, &decision), [(false, "more than q allows".to_owned())]);
 }
+
+/// What the first group lacks for good, a later one may have some day.
+#[test]
+fn a_group_without_room_is_waited_for_also_behind_one_that_nobody_fits() {
+    let groups = json!([{"affinityName": "first", "labelSelector": {"matchLabels": {"g": "none"}}}, {"affinityName": "second", "clusterNames": ["m2"]}]);
+    let full = schedule(&binding(groups.clone(), 3), &[member("m2", 1)]);
+    assert!(matches!(full.outcome, Outcome::Failed(Failure::NoClusterFit(_))));
+    assert_eq!(full.retry(), Retry::ForRoom);
+    let nobody = schedule(&binding(groups, 3), &[member("m3", 9)]);
+    assert_eq!(nobody.retry(), Retry::Never);
+}
+
+/// The hub ended between the two writes of a decision, and since then there is room in the first group.
+#[test]
+fn what_was_placed_and_not_said_is_said_of_its_own_group() {
+    let groups = json!([{"affinityName": "first", "clusterNames": ["m1"]}, {"affinityName": "second", "clusterNames": ["m2"]}]);
+    let mut binding = binding(groups, 3);
+    let decision = schedule(&binding, &[member("m1", 0), member("m2", 9)]);
+    binding = scheduler::apply(&binding, &decision).unwrap();
+    let roomy = [member("m1", 9), member("m2", 9)];
+    assert_eq!(place(&mut binding, &roomy, "2026-01-01T00:00:00Z"), ["m2:3"]);
+    assert_eq!(binding.status.scheduler_observing_affinity_name, "second");
+}

@@ -141,3 +141,79 @@ async fn statement_68_what_is_purged_directly_is_gone_before_another_cluster_get
     assert_eq!(fleet.places(), (names(&["m2"]), names(&[])));
     fleet.end().await;
 }
+
+/// A Deployment that is divided between both clusters, each of which says that it is well.
+async fn divided() -> (Rig, Running) {
+    let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}});
+    let policy = json!({"apiVersion": POLICY_API, "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default", "generation": 1, "labels": {"propagationpolicy.karmada.io/permanent-id": "id-p"}},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}], "placement": divided}});
+    let template = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default", "uid": "t-web", "generation": 1},
+        "spec": {"replicas": 4, "template": {"spec": {"containers": [{"name": "web", "image": "nginx"}]}}}});
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
+    let rig = Rig::new(clusters.chain([policy, template])).await;
+    let running = Running::over(&rig, LoopOptions::default()).await;
+    running::rest(&rig, Duration::from_secs(5)).await;
+    report_deployments(&rig).await;
+    (rig, running)
+}
+
+/// Every site has what its Work says now, and is well.
+async fn report_deployments(rig: &Rig) {
+    let resource = rig.api.resource_of(WORK_API, "Work").unwrap();
+    for mut work in rig.api.values(WORK_API, "Work") {
+        let replicas = work["spec"]["workload"]["manifests"][0]["spec"]["replicas"].clone();
+        let is_live = work["metadata"]["deletionTimestamp"].is_null();
+        if work["spec"]["workload"]["manifests"][0]["kind"] != "Deployment" || !is_live {
+            continue;
+        }
+        let applied = json!({"type": "Applied", "status": "True", "reason": "AppliedSuccessful", "message": "",
+            "lastTransitionTime": "2026-05-01T12:00:00Z", "observedGeneration": work["metadata"]["generation"]});
+        let identifier = json!({"ordinal": 0, "version": "v1", "kind": "Deployment", "resource": "deployments", "name": "web"});
+        let status = json!({"replicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas});
+        work["status"] = json!({"conditions": [applied],
+            "manifestStatuses": [{"identifier": identifier, "status": status, "health": "Healthy"}]});
+        rig.api.update_status(&resource, work).await.unwrap();
+    }
+    running::rest(rig, Duration::from_secs(20)).await;
+}
+
+/// The replicas that each site is to run.
+fn runs(rig: &Rig) -> BTreeMap<String, i64> {
+    let works = rig.api.values(WORK_API, "Work").into_iter();
+    let live = works.filter(|work| work["metadata"]["deletionTimestamp"].is_null());
+    let of = |work: Value| {
+        let manifest = &work["spec"]["workload"]["manifests"][0];
+        let replicas = manifest["spec"]["replicas"].as_i64().filter(|_| manifest["kind"] == "Deployment")?;
+        Some((work["metadata"]["namespace"].as_str()?.to_owned(), replicas))
+    };
+    live.filter_map(of).collect()
+}
+
+/// That the rest is well is said of what ran there before: it is to take over more.
+#[tokio::test(start_paused = true)]
+async fn what_leaves_stays_until_the_rest_runs_all_of_it() {
+    let (rig, running) = divided().await;
+    let sites = |m1: Option<i64>, m2: i64| -> BTreeMap<String, i64> {
+        let all = [("karmada-es-m1", m1), ("karmada-es-m2", Some(m2))].into_iter();
+        all.filter_map(|(site, replicas)| Some((site.to_owned(), replicas?))).collect()
+    };
+    assert_eq!(runs(&rig), sites(Some(2), 2));
+    let outage = json!([{"key": "down", "effect": "NoExecute"}]);
+    rig.edit((CLUSTER_API, "Cluster"), &key("", "m1"), |cluster| cluster["spec"]["taints"] = outage).await;
+    let task = json!({"fromCluster": "m1", "purgeMode": "Gracefully", "replicas": 2, "reason": "TaintUntolerated", "producer": "TaintManager"});
+    rig.edit((BINDING_API, "ResourceBinding"), &key("default", "web-deployment"), |binding| {
+        binding["spec"]["clusters"] = json!([{"name": "m2", "replicas": 2}]);
+        binding["spec"]["gracefulEvictionTasks"] = json!([task]);
+    })
+    .await;
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(runs(&rig).contains_key("karmada-es-m1"), "{:?}", runs(&rig));
+    }
+    assert_eq!(runs(&rig), sites(Some(2), 4));
+    report_deployments(&rig).await;
+    assert_eq!(runs(&rig), sites(None, 4));
+    running.end().await;
+}
