@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use crate::all_rust_files;
+use crate::sources::all_rust_files;
 
 /// How many statements there are, numbered from one.
 const STATEMENTS: usize = 80;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use tests::folder::workspace_root;
 
-use crate::all_rust_files;
+use crate::sources::all_rust_files;
 
 #[test]
 fn every_file_says_what_it_is() {

@@ -10,7 +10,7 @@ use karmada_certs::server_config;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Cluster, NAMESPACE, register_line};
+use crate::cluster::{Cluster, NAMESPACE, register_line};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::Cluster;
+use crate::cluster::Cluster;
 
 const SETTINGS: &str = "/api/v1/namespaces/default/configmaps/settings";
 const PATIENCE: Duration = Duration::from_secs(60);

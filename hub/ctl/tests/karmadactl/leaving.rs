@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::Cluster;
+use crate::cluster::Cluster;
 use crate::fleet::{Agent, propagate, until};
 
 const CLUSTER: &str = "/apis/cluster.karmada.io/v1alpha1/clusters/old";
@@ -73,7 +73,7 @@ async fn a_forced_unregister_of_a_dead_site_with_works_ends_within_its_wait_and_
     let leave = format!("unregister old --force --karmada-config {config} --wait 30s");
     let started = Instant::now();
     let output = hub.command_with(&leave, silent.to_str().unwrap()).output().await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &crate::stderr(&output);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &crate::cluster::stderr(&output);
     assert!(output.status.success(), "{said}");
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     assert!(said.contains("cluster old removed") && said.contains("nothing is removed there"), "{said}");

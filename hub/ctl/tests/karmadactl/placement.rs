@@ -1,6 +1,8 @@
 //! Where an object is placed and why not elsewhere, and where the templates of a file would be.
 
-use super::*;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
 
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 

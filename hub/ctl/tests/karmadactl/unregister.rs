@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::*;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, NAMESPACE, identity, register_line};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unregister_leaves_a_namespace_that_holds_anything_of_anybody_elses() {

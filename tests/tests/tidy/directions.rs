@@ -1,0 +1,220 @@
+//! Who may know whom: the crates of this workspace, and what crates that decide may not depend on.
+//!
+//! In: what cargo says of the workspace. Out: a test that fails for each crate that knows another which it may not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::sources::packages;
+
+/// Crate → the crates of this workspace that it may name among its normal dependencies. A crate that is missing here may name
+/// none and must be added with its place in the house.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("karmada-proto", &[]),
+    ("karmada-quantity", &[]),
+    ("karmada-field", &[]),
+    ("karmada-api", &["karmada-field", "karmada-quantity"]),
+    ("karmada-interpreter", &["karmada-api", "karmada-quantity"]),
+    ("karmada-lua", &["karmada-api", "karmada-interpreter", "karmada-quantity"]),
+    ("karmada-tunnel", &["karmada-proto"]),
+    ("karmada-bare", &[]),
+    ("karmada-certs", &[]),
+    (
+        "karmada-core",
+        &[
+            "karmada-api",
+            "karmada-cron",
+            "karmada-field",
+            "karmada-interpreter",
+            "karmada-quantity",
+            "karmada-schema",
+        ],
+    ),
+    ("karmada-store", &[]),
+    ("karmada-cel", &[]),
+    ("karmada-cron", &[]),
+    ("karmada-encryption", &[]),
+    ("karmada-schema", &["karmada-cel", "karmada-field", "karmada-quantity"]),
+    ("karmada-definitions", &["karmada-cel", "karmada-schema"]),
+    (
+        "karmada-kinds",
+        &[
+            "karmada-api",
+            "karmada-cel",
+            "karmada-cron",
+            "karmada-definitions",
+            "karmada-quantity",
+            "karmada-schema",
+        ],
+    ),
+    (
+        "karmada-registry",
+        &[
+            "karmada-api",
+            "karmada-cel",
+            "karmada-definitions",
+            "karmada-kinds",
+            "karmada-quantity",
+            "karmada-schema",
+            "karmada-store",
+        ],
+    ),
+    ("karmada-access", &["karmada-cel", "karmada-definitions", "karmada-registry", "karmada-schema"]),
+    (
+        "karmada-apiserver",
+        &[
+            "karmada-access",
+            "karmada-definitions",
+            "karmada-kinds",
+            "karmada-registry",
+            "karmada-schema",
+            "karmada-store",
+        ],
+    ),
+    ("karmada-controller-runtime", &["karmada-api"]),
+    ("karmada-placement-expressions", &["karmada-api", "karmada-cel", "karmada-core", "karmada-field"]),
+    ("karmada-kube-controller-manager", &["karmada-api", "karmada-controller-runtime", "karmada-schema"]),
+    (
+        "karmada-resource-interpreter",
+        &["karmada-api", "karmada-controller-runtime", "karmada-core", "karmada-interpreter", "karmada-lua"],
+    ),
+    (
+        "karmada-controllers",
+        &[
+            "karmada-api",
+            "karmada-controller-runtime",
+            "karmada-core",
+            "karmada-indexes",
+            "karmada-interpreter",
+            "karmada-lua",
+            "karmada-resource-interpreter",
+            "karmada-schema",
+        ],
+    ),
+    (
+        "karmada-indexes",
+        &["karmada-api", "karmada-controller-runtime", "karmada-core", "karmada-interpreter"],
+    ),
+    ("karmada-descheduler", &["karmada-api", "karmada-controllers", "karmada-core", "karmada-quantity"]),
+    ("karmada-gateway", &["karmada-certs", "karmada-proto", "karmada-tunnel"]),
+    (
+        "karmadactl",
+        &[
+            "karmada-api",
+            "karmada-certs",
+            "karmada-core",
+            "karmada-interpreter",
+            "karmada-lua",
+            "karmada-placement-expressions",
+        ],
+    ),
+    ("karmada-member", &["karmada-api", "karmada-proto"]),
+    ("karmada-ledger", &["karmada-api", "karmada-member", "karmada-proto", "karmada-session"]),
+    ("karmada-session", &["karmada-certs", "karmada-proto"]),
+    ("karmada-identity", &["karmada-api", "karmada-certs", "karmada-member", "karmada-proto"]),
+    (
+        "karmada-pods",
+        &["karmada-api", "karmada-interpreter", "karmada-member", "karmada-proto", "karmada-quantity"],
+    ),
+    (
+        "karmada-agent",
+        &[
+            "karmada-api",
+            "karmada-bare",
+            "karmada-certs",
+            "karmada-interpreter",
+            "karmada-identity",
+            "karmada-ledger",
+            "karmada-lua",
+            "karmada-member",
+            "karmada-pods",
+            "karmada-proto",
+            "karmada-quantity",
+            "karmada-session",
+            "karmada-tunnel",
+        ],
+    ),
+    (
+        "karmada-hub",
+        &[
+            "karmada-access",
+            "karmada-agent",
+            "karmada-api",
+            "karmada-apiserver",
+            "karmada-bare",
+            "karmada-certs",
+            "karmada-controllers",
+            "karmada-core",
+            "karmada-definitions",
+            "karmada-descheduler",
+            "karmada-encryption",
+            "karmada-field",
+            "karmada-gateway",
+            "karmada-interpreter",
+            "karmada-kinds",
+            "karmada-kube-controller-manager",
+            "karmada-lua",
+            "karmada-placement-expressions",
+            "karmada-proto",
+            "karmada-registry",
+            "karmada-resource-interpreter",
+            "karmada-schema",
+            "karmada-store",
+            "karmada-tunnel",
+        ],
+    ),
+    ("tests", &["karmada-agent", "karmada-api", "karmada-certs", "karmada-core", "karmada-interpreter"]),
+];
+
+/// Crates that decide, and so know no runtime, no socket and no clock.
+const PURE: [&str; 10] = [
+    "karmada-proto",
+    "karmada-field",
+    "karmada-quantity",
+    "karmada-cron",
+    "karmada-api",
+    "karmada-interpreter",
+    "karmada-core",
+    "karmada-schema",
+    "karmada-definitions",
+    "karmada-kinds",
+];
+
+/// What pure crates may not depend on, by name.
+const RUNTIMES: [&str; 4] = ["tokio", "hyper", "rusqlite", "kube"];
+
+/// Package → its normal dependencies.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let of = |package: &Value| {
+        let all = package["dependencies"].as_array().expect("a list").clone();
+        let normal = all.into_iter().filter(|dependency| dependency["kind"].is_null());
+        normal.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)).collect()
+    };
+    packages().iter().map(|p| (p["name"].as_str().expect("a name").to_owned(), of(p))).collect()
+}
+
+#[test]
+fn the_direction_of_the_house_holds() {
+    let all = dependencies();
+    let house: BTreeSet<&String> = all.keys().collect();
+    for (package, dependencies) in &all {
+        let Some((_, allowed)) = MAY_KNOW.iter().find(|(name, _)| name == package) else {
+            panic!("{package} has no place in MAY_KNOW");
+        };
+        for dependency in dependencies.iter().filter(|d| house.contains(d)) {
+            assert!(allowed.contains(&dependency.as_str()), "{package} may not know {dependency}");
+        }
+    }
+    assert_eq!(all.len(), MAY_KNOW.len(), "MAY_KNOW names a crate that is gone");
+}
+
+#[test]
+fn crates_that_decide_know_no_runtime() {
+    let all = dependencies();
+    for package in PURE {
+        for runtime in RUNTIMES {
+            assert!(!all[package].contains(runtime), "{package} is pure and may not depend on {runtime}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The sources of the workspace, for rules that look at them.
+//!
+//! In: the workspace on disk. Out: its packages as cargo tells them, and its files with their texts.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tests::folder::workspace_root;
+
+/// The packages, as cargo's metadata has them.
+pub(crate) fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(workspace_root())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    metadata["packages"].as_array().expect("there are packages").clone()
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() && name != "target" && !name.to_string_lossy().starts_with('.') {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+pub(crate) fn all_rust_files() -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    for room in ["agent", "certs", "hub", "proto", "tests"] {
+        rust_files(&workspace_root().join(room), &mut files);
+    }
+    files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(&path).expect("a text"))).collect()
+}
+
+/// A crate's name, the root of its sources, the files with their texts.
+pub(crate) type Source = (String, PathBuf, Vec<(PathBuf, String)>);
+
+/// The sources of each crate.
+pub(crate) fn sources() -> Vec<Source> {
+    let of = |package: Value| {
+        let manifest = PathBuf::from(package["manifest_path"].as_str().expect("a path"));
+        let root = manifest.parent().expect("a folder").join("src");
+        let mut files = Vec::new();
+        if root.is_dir() {
+            rust_files(&root, &mut files);
+        }
+        let text = |path: PathBuf| (path.clone(), std::fs::read_to_string(&path).expect("a text"));
+        let name = package["name"].as_str().expect("a name").to_owned();
+        (name, root, files.into_iter().map(text).collect())
+    };
+    packages().into_iter().map(of).collect()
+}
