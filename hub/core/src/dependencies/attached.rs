@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karmada_api::binding::{BindingSnapshot, BindingSpec, ObjectReference, ResourceBinding, TargetCluster};
 use karmada_api::names;
+use karmada_api::object::group_version;
 use karmada_api::policy::PurgeMode;
 use karmada_api::strings::{annotations, finalizers, labels};
 
@@ -22,7 +23,9 @@ pub type Wishes<'a> = &'a dyn Fn(&str, &str) -> Option<Wish>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {
     /// The binding of that name was made for another object.
-    #[error("binding {0} belongs to another object of the same name; waiting for it to be collected")]
+    #[error(
+        "binding {0} belongs to another object of the same name: what is to follow is placed once that binding is gone"
+    )]
     OtherOwner(String),
     /// It is on its way out.
     #[error("binding {0} is being deleted")]
@@ -144,6 +147,13 @@ fn enter(binding: &mut ResourceBinding, referrer: &ResourceBinding) {
     binding.metadata.labels.get_or_insert_default().insert(key, id);
 }
 
+/// Whether two references are to objects of one kind, in whatever version. A binding's name tells the kind alone, not its group: `Service` is
+/// a kind of more than one.
+fn is_one_kind(one: &ObjectReference, other: &ObjectReference) -> bool {
+    let group = |of: &ObjectReference| group_version(&of.api_version).0.to_owned();
+    (group(one), &one.kind) == (group(other), &other.kind)
+}
+
 /// The binding of `object` with `referrer` entered; `existing` is what has its name now.
 ///
 /// # Errors
@@ -168,7 +178,8 @@ pub fn attach(
         return Err(AttachError::Leaving(existing.name().to_owned()));
     }
     let mut owners = existing.metadata.owner_references.iter().flatten();
-    if owners.any(|owner| owner.controller == Some(true) && owner.uid != object.uid) {
+    let is_anothers = owners.any(|owner| owner.controller == Some(true) && owner.uid != object.uid);
+    if is_anothers || !is_one_kind(&existing.spec.resource, object) {
         return Err(AttachError::OtherOwner(existing.name().to_owned()));
     }
     let mut wanted = existing.clone();
@@ -308,5 +319,35 @@ mod tests {
         let again = attach(Some(&alone), &referrer, &ObjectReference::default(), &|_, _| None).unwrap();
         let Change::Update(again) = again.change else { panic!("{again:?}") };
         assert_eq!(names(&again), "", "it is wanted again");
+    }
+
+    /// Its owner is no controller of it: what it places tells whose it is.
+    #[test]
+    fn a_binding_of_another_kind_of_that_name_is_left_as_it_is() {
+        let of_a_service: ResourceBinding = serde_json::from_value(json!({
+            "metadata": {"name": "web-service", "namespace": "d",
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "s"}]},
+            "spec": {"resource": {"apiVersion": "v1", "kind": "Service", "namespace": "d", "name": "web", "uid": "s"}}}))
+        .unwrap();
+        let referrer: ResourceBinding = serde_json::from_value(
+            json!({"metadata": {"name": "app-deployment", "namespace": "d"}, "spec": {"resource": {}, "clusters": [{"name": "m1"}]}}),
+        )
+        .unwrap();
+        let attach = |api_version: &str, kind: &str, uid: &str| {
+            let object =
+                json!({"apiVersion": api_version, "kind": kind, "namespace": "d", "name": "web", "uid": uid});
+            let object: ObjectReference = serde_json::from_value(object).unwrap();
+            attach(Some(&of_a_service), &referrer, &object, &|_, _| None).map(|came| came.change)
+        };
+        let refused = Err(AttachError::OtherOwner("web-service".to_owned()));
+        assert_eq!(attach("serving.knative.dev/v1", "Service", "k"), refused);
+        assert_eq!(attach("v1", "service", "k"), refused);
+        // Made anew, and read in another version: it is the same Service to whoever depends on it.
+        for (api_version, uid) in [("v1", "s"), ("v1", "newer"), ("v2", "s")] {
+            assert!(
+                matches!(attach(api_version, "Service", uid), Ok(Change::Update(_))),
+                "{api_version} {uid}"
+            );
+        }
     }
 }
