@@ -1,9 +1,10 @@
 //! Cluster controller: what a Cluster needs on the hub, whether it is Ready, its taints, its end.
 //!
 //! In: Clusters, their Works, and what the gateway knows of the links. Out: the execution namespace, the finalizer, the Ready
-//! condition where a cluster fell silent, taints; at the end, namespace, Works and roles removed. A cluster that is gone for
+//! condition where a cluster fell silent, taints; at the end, namespace, Works and roles removed, and what bindings require there. A cluster that is gone for
 //! good does not hang: once it was silent for long enough, its Works are let go without its agent.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use karmada_api::cluster::Cluster;
 use karmada_api::strings::{events, finalizers, labels};
 use karmada_api::{names, object};
 use karmada_core::cluster::{self as decide, Contact, Grace};
+use karmada_core::dependencies::attached;
+use karmada_core::feature_gates::Gate;
 use karmada_core::set_condition;
 use serde_json::{Value, json};
 
@@ -176,21 +179,55 @@ impl ClusterController {
         !self.contacts.connected(cluster.name()) && decide::is_lost(&contact, created, &self.grace, now)
     }
 
-    /// Whether a binding names the cluster as a target. The scheduler takes it out of each, whoever placed it.
+    /// Whether a binding names the cluster as a target, its own or a referrer's. The scheduler takes it out of what was chosen, whoever placed it; out
+    /// of what is required it is taken here, once no referrer is placed there any more.
     async fn still_placed_in(&self, cluster: &str) -> Result<bool, Error> {
+        let mut required = Vec::new();
         for key in self.shared.bindings.naming(cluster) {
-            let bindings = kinds::bindings(self.api(), &key.namespace)?;
-            let found: Option<ResourceBinding> =
-                fetch::get(self.api(), &bindings, &key.namespace, &key.name).await?;
-            let named = |binding: &ResourceBinding| {
-                binding.metadata.deletion_timestamp.is_none()
-                    && binding.spec.clusters.iter().any(|target| target.name == cluster)
-            };
-            if found.as_ref().is_some_and(named) {
+            let Some(binding) = self.binding(&key.namespace, &key.name).await? else { continue };
+            if binding.metadata.deletion_timestamp.is_some() {
+                continue;
+            }
+            if binding.spec.clusters.iter().any(|target| target.name == cluster) {
                 return Ok(true);
             }
+            if !binding.spec.required_by.is_empty() {
+                required.push(key);
+            }
         }
-        Ok(false)
+        let mut changed = false;
+        for key in required {
+            changed |= self.require_no_more(&key, cluster).await?;
+        }
+        Ok(changed)
+    }
+
+    async fn binding(&self, namespace: &str, name: &str) -> Result<Option<ResourceBinding>, Error> {
+        fetch::get(self.api(), &kinds::bindings(self.api(), namespace)?, namespace, name).await
+    }
+
+    /// Takes the cluster out of what referrers require of a binding; whether it was in it. A referrer that is still leaving it says so on, where it is
+    /// listened to, until it has left: with the cluster that ends as well.
+    async fn require_no_more(&self, key: &Key, cluster: &str) -> Result<bool, Error> {
+        let Some(binding) = self.binding(&key.namespace, &key.name).await? else { return Ok(false) };
+        let mut saying = BTreeSet::new();
+        if self.shared.gates.enabled(Gate::PropagateDeps) {
+            for entry in &binding.spec.required_by {
+                let referrer = self.binding(&entry.namespace, &entry.name).await?;
+                let targets = referrer.iter().flat_map(|referrer| attached::clusters(&referrer.spec));
+                if targets.into_iter().any(|target| target.name == cluster) {
+                    saying.insert((entry.namespace.as_str(), entry.name.as_str()));
+                }
+            }
+        }
+        let still_say = |namespace: &str, name: &str| saying.contains(&(namespace, name));
+        let Some(wanted) = attached::without_cluster(&binding, cluster, &still_say) else { return Ok(false) };
+        let bindings = kinds::bindings(self.api(), &key.namespace)?;
+        match self.api().update(&bindings, fetch::to_value(&wanted)?).await {
+            // Somebody else changed it: it is looked at again.
+            Ok(_) | Err(ApiError::Conflict(_) | ApiError::NotFound(_)) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn end_work(&self, works: &Resource, work: &Object, lost: bool) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Clusters, bindings and their Works together, over the port in memory and paused time.
 
 use karmada_core::cluster::Contact;
+use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -45,9 +46,18 @@ async fn start(api: &Arc<FakeApi>, stop: &CancellationToken) -> JoinSet<()> {
 }
 
 async fn start_with(api: &Arc<FakeApi>, contacts: Silence, stop: &CancellationToken) -> JoinSet<()> {
+    start_gated(api, contacts, FeatureGates::default(), stop).await
+}
+
+async fn start_gated(
+    api: &Arc<FakeApi>,
+    contacts: Silence,
+    gates: FeatureGates,
+    stop: &CancellationToken,
+) -> JoinSet<()> {
     let port: Arc<dyn Api> = api.clone();
     let recorder = Recorder::new(port.clone(), "test", clock());
-    let shared = ControllerContext::new(port, clock(), recorder);
+    let shared = ControllerContext::gated(port, clock(), recorder, gates);
     let informers = Informers::from(api.clone());
     shared.load(&informers).await.unwrap();
     let mut tasks = JoinSet::new();
@@ -133,6 +143,56 @@ async fn a_cluster_leaves_though_the_policy_that_placed_things_there_is_gone() {
     assert_eq!(api.revision(), quiet, "nothing more is written");
     stop.cancel();
     tasks.join_all().await;
+}
+
+/// A Secret that followed a workload, whose policy said so while dependencies were followed: nobody enters anything in its binding any more.
+fn required() -> Value {
+    json!({"apiVersion": BINDING_API, "kind": "ResourceBinding", "metadata": {"name": "key-secret", "namespace": "default",
+            "labels": {"resourcebinding.karmada.io/permanent-id": "b-key"}, "finalizers": [finalizers::BINDING]},
+        "spec": {"resource": {"apiVersion": "v1", "kind": "Secret", "namespace": "default", "name": "key", "uid": "t-key"},
+            "requiredBy": [{"namespace": "default", "name": "web-configmap", "clusters": [{"name": "north"}, {"name": "south"}]}]}})
+}
+
+/// The next cluster of that name is another site: it is sent nothing that the first one was to have.
+#[tokio::test(start_paused = true)]
+async fn what_was_required_in_a_cluster_is_required_there_no_more_once_it_left() {
+    for gates in [FeatureGates::default(), FeatureGates::default().without(Gate::PropagateDeps)] {
+        let api = api();
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "default", "uid": "t-key"}});
+        api.seed_all([secret, required()]);
+        let stop = CancellationToken::new();
+        let tasks = start_gated(&api, Silence::default(), gates, &stop).await;
+        let pause = || tokio::time::sleep(Duration::from_secs(5));
+        pause().await;
+        assert!(works(&api).contains(&"karmada-es-north b-key".to_owned()));
+        delete(&api, CLUSTER_API, "Cluster", "", "north").await;
+        pause().await;
+        assert_eq!(api.value(CLUSTER_API, "Cluster", "", "north"), None, "it is gone");
+        let binding = api.value(BINDING_API, "ResourceBinding", "default", "key-secret").unwrap();
+        assert_eq!(binding["spec"]["requiredBy"][0]["clusters"], json!([{"name": "south"}]));
+        let quiet = api.revision();
+        pause().await;
+        assert_eq!(api.revision(), quiet, "nothing more is written");
+        stop.cancel();
+        tasks.join_all().await;
+    }
+}
+
+/// A workload that leaves the cluster, and keeps its Secret there until it has left: the cluster does not wait for that.
+#[tokio::test(start_paused = true)]
+async fn a_referrer_that_is_still_leaving_holds_no_cluster() {
+    let mut leaving = binding("b-1", "t-1");
+    leaving["spec"]["clusters"] = json!([{"name": "south"}]);
+    leaving["spec"]["gracefulEvictionTasks"] = json!([{"fromCluster": "north", "reason": "TaintUntolerated", "producer": "TaintManager", "suppressDeletion": true}]);
+    let [mut cluster, namespace] = crate::testing::cluster("north", &json!({}));
+    cluster["metadata"]["deletionTimestamp"] = json!("2026-05-01T11:00:00Z");
+    let rig = crate::testing::Rig::new([leaving, required(), cluster, namespace]).await;
+    let controller =
+        ClusterController::new(rig.shared.clone(), Arc::new(Silence::default()), Grace::default());
+    controller.reconcile(&crate::testing::key("", "north")).await.unwrap();
+    assert_eq!(rig.api.value(CLUSTER_API, "Cluster", "", "north"), None);
+    let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "key-secret").unwrap();
+    assert_eq!(binding["spec"]["requiredBy"][0]["clusters"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

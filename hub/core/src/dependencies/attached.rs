@@ -223,6 +223,23 @@ pub fn detach(
     Some(wanted)
 }
 
+/// The binding without a cluster that is on its way out, in every entry but those of referrers that `still_say` so: who listens to those would enter it
+/// again. None where it is so. What stayed would place the objects in the next cluster of that name.
+pub fn without_cluster(
+    existing: &ResourceBinding,
+    cluster: &str,
+    still_say: &dyn Fn(&str, &str) -> bool,
+) -> Option<ResourceBinding> {
+    let mut wanted = existing.clone();
+    let is_named = |entry: &BindingSnapshot| entry.clusters.iter().any(|target| target.name == cluster);
+    for entry in wanted.spec.required_by.iter_mut().filter(|entry| is_named(entry)) {
+        if !still_say(&entry.namespace, &entry.name) {
+            entry.clusters.retain(|target| target.name != cluster);
+        }
+    }
+    (wanted != *existing).then_some(wanted)
+}
+
 /// The clusters that what a person deleted let go of: Works there need nobody's word. What a policy places is placed by that alone.
 pub fn let_go(binding: &ResourceBinding) -> BTreeSet<String> {
     let noted = binding.annotation(annotations::LET_GO).filter(|_| binding.spec.placement.is_none());
@@ -319,6 +336,16 @@ mod tests {
         let again = attach(Some(&alone), &referrer, &ObjectReference::default(), &|_, _| None).unwrap();
         let Change::Update(again) = again.change else { panic!("{again:?}") };
         assert_eq!(names(&again), "", "it is wanted again");
+    }
+
+    #[test]
+    fn a_cluster_that_leaves_is_taken_out_of_whoever_does_not_say_it_any_more() {
+        let both = attached(&[("a", &["m1", "m2"]), ("b", &["m2"])]);
+        let left = without_cluster(&both, "m2", &|_, _| false).unwrap();
+        assert_eq!(left, attached(&[("a", &["m1"]), ("b", &[])]));
+        assert_eq!(without_cluster(&left, "m2", &|_, _| false), None);
+        let listed = without_cluster(&both, "m2", &|namespace, name| (namespace, name) == ("d", "b"));
+        assert_eq!(listed, Some(attached(&[("a", &["m1"]), ("b", &["m2"])])));
     }
 
     /// Its owner is no controller of it: what it places tells whose it is.
