@@ -3,7 +3,7 @@
 //! In: bindings that are placed in a group that is not their first; their policies; clusters; what an estimator says. Out: bindings placed in
 //! the earlier group, with tasks by which they leave the later one; and back in the later one where nothing comes of it. A group must take
 //! them, with all its clusters ready, at every look for as long as the policy says; a hub that starts anew begins to count anew. Not all
-//! return at once: they take turns.
+//! return at once: they take turns, and so do their namespaces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, events};
-use karmada_core::eviction::rate_limit::Lane;
 use karmada_core::failback::{self, Standing};
 use karmada_core::feature_gates::Gate;
+use karmada_core::round_robin::RoundRobin;
 use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::Exact;
 use karmada_core::scheduler::{self, Input};
@@ -50,7 +50,8 @@ pub struct Failback {
     /// How long a return may take until it is taken back.
     patience: SignedDuration,
     started: Instant,
-    turns: Mutex<Lane<Key>>,
+    /// Namespaces take turns, so that one of many bindings does not hold up all others.
+    turns: Mutex<RoundRobin<Arc<str>, Arc<str>>>,
     /// Since when an earlier group would take each binding, by a clock that nobody sets.
     wanted: Mutex<BTreeMap<Key, Instant>>,
 }
@@ -62,7 +63,7 @@ impl Failback {
         estimator: Option<Arc<dyn Estimator>>,
         patience: SignedDuration,
     ) -> Arc<Self> {
-        let turns = Mutex::new(Lane::new(TURN));
+        let turns = Mutex::new(RoundRobin::new(TURN));
         Arc::new(Failback {
             shared,
             estimator,
@@ -152,7 +153,7 @@ impl Failback {
 
     fn forget(&self, key: &Key) {
         self.wanted.lock().remove(key);
-        self.turns.lock().forget(key);
+        self.turns.lock().forget(&key.namespace, &key.name);
     }
 
     fn tell(&self, binding: &ResourceBinding, from: &[TargetCluster]) {
@@ -227,7 +228,8 @@ impl Controller for Failback {
         if rests.is_positive() {
             return Ok(again(rests.min(LOOK)));
         }
-        if let Some(wait) = self.turns.lock().ask(key, self.started.elapsed()) {
+        let wait = self.turns.lock().ask(&key.namespace, &key.name, self.started.elapsed());
+        if let Some(wait) = wait {
             return Ok(Action::RequeueAfter(wait));
         }
         let gracefully = self.shared.gates.enabled(Gate::GracefulEviction);

@@ -53,6 +53,7 @@ pub mod registration;
 pub mod remedy;
 pub mod removal_limit;
 pub mod residency;
+pub mod round_robin;
 pub mod scheduler;
 pub mod service_export;
 pub mod service_import;

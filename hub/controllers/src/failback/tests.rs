@@ -49,7 +49,7 @@ async fn looks(api: &Arc<FakeApi>, minutes: &[u32]) -> Action {
             estimator: None,
             patience: SignedDuration::from_mins(10),
             started: Instant::now(),
-            turns: Mutex::new(Lane::new(Duration::ZERO)),
+            turns: Mutex::new(RoundRobin::new(Duration::ZERO)),
             wanted: Mutex::new(wanted),
         };
         came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
@@ -176,10 +176,33 @@ async fn a_group_that_does_not_take_it_meanwhile_is_watched_anew() {
 async fn they_take_turns() {
     let rig = Rig::new(objects(&after("0s"), LONG_AGO)).await;
     let failback = Failback::new(rig.shared.clone(), None, SignedDuration::from_mins(10));
-    assert_eq!(failback.turns.lock().ask(&key("default", "another"), failback.started.elapsed()), None);
+    let ask = |namespace: &str, name: &str| {
+        failback.turns.lock().ask(&namespace.into(), &name.into(), failback.started.elapsed())
+    };
+    assert_eq!(ask("default", "another"), None);
     let came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
     assert_eq!(came, Action::RequeueAfter(TURN));
     assert_eq!(rig.api.writes(), 0);
+}
+
+/// Another namespace has a thousand that are to return.
+#[tokio::test(start_paused = true)]
+async fn namespaces_take_turns() {
+    let rig = Rig::new(objects(&after("0s"), LONG_AGO)).await;
+    let failback = Failback::new(rig.shared.clone(), None, SignedDuration::from_mins(10));
+    let ask = |at: usize| {
+        let name = format!("web-{at}").into();
+        failback.turns.lock().ask(&"many".into(), &name, failback.started.elapsed())
+    };
+    (0..1000).for_each(|at| assert_eq!(ask(at).is_none(), at == 0));
+    let web = key("default", "web-configmap");
+    assert_eq!(failback.reconcile(&web).await.unwrap(), Action::RequeueAfter(TURN * 2));
+    tokio::time::advance(TURN).await;
+    assert_eq!(ask(1), None);
+    tokio::time::advance(TURN).await;
+    assert!(ask(2).is_some(), "it is the other namespace's turn");
+    assert_eq!(failback.reconcile(&web).await.unwrap(), Action::Done);
+    assert_eq!(spec(&rig.api)["clusters"], json!([{"name": "near"}]));
 }
 
 #[tokio::test(start_paused = true)]
