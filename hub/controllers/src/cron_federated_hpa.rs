@@ -91,7 +91,7 @@ impl CronFederatedHPAs {
         (due, came): (&[Due], &Result<(), String>),
         now: Timestamp,
     ) -> Result<Option<SignedDuration>, Error> {
-        let status = core::status(&hpa, due, came, now);
+        let status = core::fitting(&hpa, core::status(&hpa, due, came, now));
         if status != hpa.status {
             hpa.status = status;
             for (rule, why) in core::unreadable(&hpa) {
@@ -134,6 +134,10 @@ impl Controller for CronFederatedHPAs {
         let found: Option<CronFederatedHPA> = fetch::get(api, &resource, &key.namespace, &key.name).await?;
         let live = |one: &CronFederatedHPA| one.metadata.deletion_timestamp.is_none();
         let Some(hpa) = found.filter(live) else { return Ok(Action::Done) };
+        if let Some(words) = core::too_large(&hpa) {
+            self.warn(&hpa, events::START_RULE_FAILED, &words);
+            return Ok(Action::Done);
+        }
         self.shared.metrics.timed(Measure::CronFederatedHpa, self.look(&resource, hpa)).await
     }
 }

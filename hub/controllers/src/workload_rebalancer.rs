@@ -9,9 +9,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::rebalancer::{WorkloadRebalancer, WorkloadReference};
+use karmada_api::strings::events;
 use karmada_core::rebalancer::{self, RescheduleOutcome};
 
 use crate::controller_context::ControllerContext;
+use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, ApiError, DeletionPropagation, Key, Resource};
@@ -22,6 +24,16 @@ const REBALANCER: (&str, &str) = ("apps.karmada.io/v1alpha1", "WorkloadRebalance
 /// The controller.
 pub struct Rebalancers {
     shared: Arc<ControllerContext>,
+}
+
+fn about(rebalancer: &WorkloadRebalancer) -> Reference {
+    Reference {
+        api_version: REBALANCER.0.to_owned(),
+        kind: REBALANCER.1.to_owned(),
+        namespace: String::new(),
+        name: rebalancer.name().to_owned(),
+        uid: rebalancer.metadata.uid.clone().unwrap_or_default(),
+    }
 }
 
 impl Rebalancers {
@@ -68,7 +80,17 @@ impl Rebalancers {
             asked.insert(workload, came);
         }
         let status = rebalancer::status(&rebalancer, observed, &asked, (self.shared.clock)());
+        let (status, untold) = rebalancer::fitting(&rebalancer, status);
         if status != rebalancer.status {
+            if untold > 0 {
+                let words = rebalancer::untold(untold);
+                self.shared.recorder.record(
+                    &about(&rebalancer),
+                    EventType::Warning,
+                    events::STATUS_TRUNCATED,
+                    &words,
+                );
+            }
             rebalancer.status = status;
             self.shared.api.update_status(resource, fetch::to_value(&rebalancer)?).await?;
         }

@@ -18,7 +18,7 @@ use karmada_api::cron_federated_hpa::{
 use karmada_cron::{Schedule, zone};
 use serde_json::{Value, json};
 
-use crate::seconds;
+use crate::{object_size, seconds};
 
 /// Characters of a message that are kept: as many as an event may have.
 const LONGEST_MESSAGE: usize = 1024;
@@ -53,6 +53,12 @@ pub enum Scaling {
 pub fn schedule(rule: &CronFederatedHPARule) -> Result<Schedule, String> {
     let zone = zone(rule.time_zone.as_deref().unwrap_or_default()).map_err(|unknown| unknown.to_string())?;
     Schedule::parse(&rule.schedule, &zone).map_err(|unreadable| unreadable.to_string())
+}
+
+/// Why none of its rules runs, in words: they are too many, and were stored before such were refused.
+pub fn too_large(hpa: &CronFederatedHPA) -> Option<String> {
+    let error = validation::too_large(&hpa.spec.rules)?;
+    Some(format!("no rule is run: {error}; make several CronFederatedHPAs of it"))
 }
 
 /// Rules that never run, with why.
@@ -146,6 +152,21 @@ pub fn status(
         kept
     };
     CronFederatedHPAStatus { execution_histories: hpa.spec.rules.iter().enumerate().map(of).collect() }
+}
+
+/// As much of the status as fits into the object: of all histories the oldest runs go. When each rule runs next stays, as that is what runs it.
+pub fn fitting(hpa: &CronFederatedHPA, mut status: CronFederatedHPAStatus) -> CronFederatedHPAStatus {
+    let room = object_size::room_for_status(&hpa.metadata, &hpa.spec);
+    let runs = |of: &ExecutionHistory| of.successful_executions.len().max(of.failed_executions.len());
+    let mut kept = status.execution_histories.iter().map(runs).max().unwrap_or(0);
+    while kept > 0 && object_size::bytes(&status) > room {
+        kept /= 2;
+        for history in &mut status.execution_histories {
+            history.successful_executions.truncate(kept);
+            history.failed_executions.truncate(kept);
+        }
+    }
+    status
 }
 
 /// When a rule runs next.

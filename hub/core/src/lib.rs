@@ -44,6 +44,7 @@ pub mod hpa_scale_target;
 pub mod interpreter_webhook;
 pub mod multi_cluster_service;
 pub mod namespace;
+pub mod object_size;
 pub mod orphans;
 pub mod overrides;
 pub mod placement_review;

@@ -3,7 +3,7 @@
 //! In: the rebalancer; then, for each workload that is to be asked for, what came of it; the moment. Out: which bindings are to be asked, the
 //! status, when the rebalancer goes. What was asked for is asked at the hour of the rebalancer's creation, so that asking twice is asking once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -14,7 +14,7 @@ use karmada_api::rebalancer::{
     WorkloadReference,
 };
 
-use crate::{failback, seconds};
+use crate::{failback, object_size, seconds};
 
 /// What came of asking for one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,9 @@ pub enum RescheduleOutcome {
 /// What came of it before, for each workload that counts: those of the spec, and those that were done and are no longer there.
 pub fn observed(rebalancer: &WorkloadRebalancer) -> BTreeMap<WorkloadReference, ObservedWorkload> {
     let before = rebalancer.status.observed_workloads.iter();
+    let named: BTreeSet<&WorkloadReference> = rebalancer.spec.workloads.iter().collect();
     let stays = |seen: &&ObservedWorkload| {
-        seen.result == Some(RebalanceResult::Successful) || rebalancer.spec.workloads.contains(&seen.workload)
+        seen.result == Some(RebalanceResult::Successful) || named.contains(&seen.workload)
     };
     let mut all: BTreeMap<WorkloadReference, ObservedWorkload> =
         before.filter(stays).map(|seen| (seen.workload.clone(), seen.clone())).collect();
@@ -86,6 +87,38 @@ pub fn status(
         observed_generation: generation,
         finish_time: same.or_else(|| finished.then(|| Time(seconds(now)))).filter(|_| finished),
     }
+}
+
+/// As much of the status as fits into the object, and of how many workloads it tells nothing: of some that were asked for, as what is in the way of the
+/// others is for somebody to read. Whoever is left out is asked for again at the next look, which changes nothing.
+pub fn fitting(rebalancer: &WorkloadRebalancer, mut status: RebalancerStatus) -> (RebalancerStatus, usize) {
+    let room = object_size::room_for_status(&rebalancer.metadata, &rebalancer.spec);
+    if object_size::bytes(&status) <= room {
+        return (status, 0);
+    }
+    let all = std::mem::take(&mut status.observed_workloads);
+    let is_done = |seen: &ObservedWorkload| seen.result == Some(RebalanceResult::Successful);
+    let (done, others): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|at| is_done(&all[*at]));
+    let mut left = room.saturating_sub(object_size::bytes(&status));
+    let mut fits = vec![false; all.len()];
+    for at in others.into_iter().chain(done) {
+        // With the comma behind it, or what is around the list.
+        let more = object_size::bytes(&all[at]) + 1;
+        fits[at] = more <= left;
+        left -= if fits[at] { more } else { 0 };
+    }
+    let count = all.len();
+    status.observed_workloads =
+        all.into_iter().zip(fits).filter(|(_, fits)| *fits).map(|(seen, _)| seen).collect();
+    let untold = count - status.observed_workloads.len();
+    (status, untold)
+}
+
+/// What is told of a status that leaves out this many workloads.
+pub fn untold(workloads: usize) -> String {
+    format!(
+        "the status does not tell of {workloads} workloads, as it would not fit into the object: they were asked for as the others were; name fewer in one WorkloadRebalancer"
+    )
 }
 
 /// How long a rebalancer of this status stays: none where it stays for good, or is not finished.

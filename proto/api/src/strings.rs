@@ -453,6 +453,8 @@ pub mod events {
     pub const API_INCOMPATIBLE: &str = "APIIncompatible";
     /// A rule's schedule or time zone cannot be read, so that it never runs.
     pub const START_RULE_FAILED: &str = "StartRuleFailed";
+    /// A status leaves out what does not fit into an object; this product's own.
+    pub const STATUS_TRUNCATED: &str = "StatusTruncated";
     /// A run of a rule could not scale what it is for.
     pub const SCALE_FAILED: &str = "ScaleFailed";
     /// What came of a rule's runs could not be written.

@@ -260,3 +260,12 @@ async fn rules_that_run_are_counted_by_how_they_went() {
     look(&rig).await.unwrap();
     assert_eq!(lines(&rig), [failed, done], "no rule is due");
 }
+
+/// One that was stored before such were refused: it ends, and says why.
+#[tokio::test(start_paused = true)]
+async fn one_of_too_many_rules_runs_none_and_is_not_tried_again() {
+    let rules: Vec<Value> = (0..15_000).map(|at| rule(&format!("r{at}"), "0 12 * * *")).collect();
+    let rig = Rig::new([deployment(2), cron(&workload(), &json!(rules), &json!([]))]).await;
+    assert_eq!(look(&rig).await.unwrap(), Action::Done);
+    assert_eq!((rig.api.writes(), histories(&rig.api)), (0, json!([])));
+}

@@ -46,6 +46,33 @@ async fn statement_72_every_workload_is_asked_for_once_whatever_happens_between(
     assert_eq!(status["finishTime"], "2026-05-01T12:00:00Z");
 }
 
+/// So many that what came of each does not fit beside their names.
+#[tokio::test(start_paused = true)]
+async fn one_whose_status_would_be_too_large_ends_and_says_what_it_does_not_tell() {
+    let mut large = rebalancer(json!(60));
+    let map = |at: usize| json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": format!("gone-{at:05}")});
+    let workloads: Vec<Value> = (0..17_500).map(map).collect();
+    let first = [large["spec"]["workloads"][0].clone(), large["spec"]["workloads"][1].clone()];
+    large["spec"]["workloads"] = json!([&first[..], &workloads].concat());
+    assert!(large.to_string().len() > 1_300_000);
+    let mut all = objects(json!(60));
+    all[2] = large;
+    let rig = Rig::new(all).await;
+    assert_eq!(look(&rig).await.unwrap(), Action::RequeueAfter(Duration::from_secs(60)), "its time begins");
+    let stored = rig.api.value(REBALANCER.0, REBALANCER.1, "", "all").unwrap();
+    assert!(stored.to_string().len() <= karmada_core::object_size::LARGEST);
+    let told = stored["status"]["observedWorkloads"].as_array().unwrap();
+    assert!(told.len() > 100 && told.iter().all(|seen| seen["result"] == "Failed"), "{}", told.len());
+    let asked = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+    assert_eq!(asked["spec"]["rescheduleTriggeredAt"], "2026-05-01T11:59:00Z");
+    let writes = rig.api.writes();
+    look(&rig).await.unwrap();
+    assert_eq!(rig.api.writes(), writes, "at rest nothing is written");
+    let later = Rig::started(rig.api.clone(), "2026-05-01T12:01:00Z", FeatureGates::default()).await;
+    look(&later).await.unwrap();
+    assert_eq!(rig.api.value(REBALANCER.0, REBALANCER.1, "", "all"), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn statement_72_a_finished_one_goes_when_its_time_is_over() {
     let rig = Rig::new(objects(json!(60))).await;

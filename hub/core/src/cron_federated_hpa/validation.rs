@@ -1,6 +1,7 @@
 //! Which CronFederatedHPAs may be stored: those whose every rule runs one day, and says what is scaled to.
 //!
-//! In: the new object. Out: every wrong field. What is refused that Karmada would store and then never run says why.
+//! In: the new object. Out: every wrong field. What is refused that Karmada would store and then never run says why. Rules are bounded, so that when
+//! each of them runs next fits into the object beside them: Karmada stores more, and then cannot note when they ran.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,23 @@ use karmada_cron::{Schedule, zone};
 use karmada_field::path::Path;
 use karmada_field::{FieldError, names};
 use serde_json::Value;
+
+use crate::object_size;
+
+/// The most rules of one object.
+pub const MOST_RULES: usize = 1000;
+/// The most bytes of JSON that its rules may have: with a line for each of them in the status, and annotations, it stays an object that can be stored.
+const RULES_BYTES: usize = 512 << 10;
+
+/// Whether its rules are more than are looked at.
+pub fn too_large(rules: &[CronFederatedHPARule]) -> Option<FieldError> {
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    if rules.len() > MOST_RULES {
+        return Some(FieldError::too_many("spec.rules", count(rules.len()), count(MOST_RULES)));
+    }
+    let fits = object_size::bytes(&rules) <= RULES_BYTES;
+    (!fits).then(|| FieldError::too_long("spec.rules", count(RULES_BYTES)))
+}
 
 /// What is wrong with it.
 pub fn validate_cron_federated_hpa(new: &Value) -> Vec<FieldError> {
@@ -29,6 +47,10 @@ pub fn validate_cron_federated_hpa(new: &Value) -> Vec<FieldError> {
         errors.push(FieldError::invalid("metadata.name", hpa.name(), problem));
     }
     errors.extend(target(&hpa.spec.scale_target_ref));
+    if let Some(error) = too_large(&hpa.spec.rules) {
+        errors.push(error);
+        return errors;
+    }
     let mut known = BTreeSet::new();
     for (index, rule) in hpa.spec.rules.iter().enumerate() {
         let path = format!("spec.rules[{index}]");

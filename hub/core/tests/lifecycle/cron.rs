@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use karmada_api::cron_federated_hpa::CronFederatedHPA;
 use karmada_core::cron_federated_hpa::validation::validate_cron_federated_hpa;
-use karmada_core::cron_federated_hpa::{Due, Scaling, bounded, due, rests, scaling, status, unreadable};
+use karmada_core::cron_federated_hpa::{
+    Due, Scaling, bounded, due, fitting, rests, scaling, status, too_large, unreadable,
+};
 use karmada_cron::{Schedule, zone};
 use serde_json::{Value, json};
 
@@ -297,4 +299,50 @@ fn of_several_runs_at_once_the_last_ones_bounds_hold_and_no_limit_keeps_less_tha
     let bounds = json!({"spec": {"minReplicas": 2, "maxReplicas": 9}});
     assert_eq!(bounded(&bounds, Some(2), Some(9)), None, "nothing is written where nothing changes");
     assert_eq!(bounded(&json!({}), Some(2), None), None, "what has no spec is left alone");
+}
+
+/// Where each rule runs next must fit beside the rules, or none of them ever runs.
+#[test]
+fn what_could_not_note_when_its_rules_ran_is_refused() {
+    let rules = |count: usize, schedule: &str| -> Value {
+        let rule = |at: usize| json!({"name": format!("r{at}"), "schedule": schedule, "targetReplicas": 1});
+        (0..count).map(rule).collect()
+    };
+    let errors = |rules: Value| {
+        let object = serde_json::to_value(hpa(&rules, &json!([]))).unwrap();
+        let errors = validate_cron_federated_hpa(&object);
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(errors(rules(1000, "0 8 * * *")), Vec::<String>::new());
+    assert_eq!(
+        errors(rules(15_000, "0 8 * * *")),
+        ["spec.rules: Too many: 15000: must have at most 1000 items"]
+    );
+    let long = format!("0 {} * * *", ["8"; 500].join(","));
+    assert_eq!(errors(rules(600, &long)), ["spec.rules: Too long: may not be more than 524288 bytes"]);
+    let stored = hpa(&rules(1001, "0 8 * * *"), &json!([]));
+    assert!(
+        too_large(&stored).is_some_and(|words| words.starts_with("no rule is run: spec.rules: Too many"))
+    );
+    assert_eq!(too_large(&hpa(&rules(3, "0 8 * * *"), &json!([]))), None);
+}
+
+/// A thousand rules whose every run fails, with the longest histories: the oldest runs go, and each rule runs on.
+#[test]
+fn histories_that_do_not_fit_lose_their_oldest_runs() {
+    let rule = |at: usize| json!({"name": format!("r{at}"), "schedule": "0 * * * *", "targetReplicas": 1, "failedHistoryLimit": 32});
+    let mut hpa = hpa(&(0..1000).map(rule).collect(), &json!([]));
+    let why = Err("x".repeat(1024));
+    for hour in 0..6 {
+        let now = at(&format!("2026-05-01T{hour:02}:00:30Z"));
+        let runs = due(&hpa, now);
+        assert_eq!(runs.len(), if hour == 0 { 0 } else { 1000 });
+        let whole = status(&hpa, &runs, &why, now);
+        hpa.status = fitting(&hpa, whole);
+        let object = serde_json::to_string(&hpa).unwrap();
+        assert!(object.len() <= karmada_core::object_size::LARGEST, "{}", object.len());
+        let nexts = hpa.status.execution_histories.iter().filter(|one| one.next_execution_time.is_some());
+        assert_eq!(nexts.count(), 1000);
+        assert_eq!(fitting(&hpa, status(&hpa, &[], &Ok(()), now)), hpa.status, "at rest");
+    }
 }

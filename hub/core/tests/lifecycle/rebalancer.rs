@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use karmada_api::binding::ResourceBinding;
-use karmada_api::rebalancer::{WorkloadRebalancer, WorkloadReference};
-use karmada_core::rebalancer::{RescheduleOutcome, asking, binding_of, observed, open, status, stays};
+use karmada_api::rebalancer::{RebalancerStatus, WorkloadRebalancer, WorkloadReference};
+use karmada_core::rebalancer::{
+    RescheduleOutcome, asking, binding_of, fitting, observed, open, status, stays,
+};
 use karmada_core::scheduler::{self, trigger};
 use serde_json::{Value, json};
 
@@ -17,6 +19,39 @@ const NOTHING: &str =
     "a rebalancer of nothing, which cannot be made, is finished once, not anew with each pass";
 
 const REBALANCER: Differences = &[(7, AT_ONCE), (8, AT_ONCE), (19, NOTHING)];
+
+/// What went wrong is told first, and in the order in which it was; at the next look the rest is asked for once more.
+#[test]
+fn a_status_that_does_not_fit_leaves_out_what_was_asked_for() {
+    let workload = |at: usize| json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "n", "name": format!("{at:0>200}")});
+    let workloads: Vec<Value> = (0..2_500).map(workload).collect();
+    let rebalancer: WorkloadRebalancer = serde_json::from_value(
+        json!({"metadata": {"name": "all", "generation": 1}, "spec": {"workloads": workloads}}),
+    )
+    .unwrap();
+    let seen = observed(&rebalancer);
+    let came =
+        |at: usize| if at.is_multiple_of(3) { RescheduleOutcome::NoBinding } else { RescheduleOutcome::Done };
+    let asked = open(&seen).into_iter().enumerate().map(|(at, one)| (one, came(at))).collect();
+    let now = time(&json!("2026-05-01T12:00:00Z"));
+    let whole = status(&rebalancer, seen, &asked, now);
+    let (same, untold) = fitting(&rebalancer, whole.clone());
+    assert!(same == whole && untold == 0, "it fits");
+    let mut annotated = rebalancer;
+    annotated.metadata.annotations = Some([("note".to_owned(), "x".repeat(250_000))].into());
+    let (told, untold) = fitting(&annotated, whole.clone());
+    assert!(untold > 0 && told.finish_time == whole.finish_time);
+    assert_eq!(told.observed_workloads.len() + untold, 2_500);
+    let failed = |status: &RebalancerStatus| {
+        status.observed_workloads.iter().filter(|one| !one.reason.is_empty()).cloned().collect::<Vec<_>>()
+    };
+    assert!(failed(&told) == failed(&whole));
+    annotated.status = told.clone();
+    let again = observed(&annotated);
+    assert_eq!(open(&again).len(), untold);
+    let asked = open(&again).into_iter().map(|one| (one, RescheduleOutcome::Done)).collect();
+    assert!(fitting(&annotated, status(&annotated, again, &asked, now)) == (told, untold), "at rest");
+}
 
 /// The bindings by key, as they are recorded: since when each asks to be placed anew.
 type Bindings = BTreeMap<String, Value>;
