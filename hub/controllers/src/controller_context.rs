@@ -3,6 +3,7 @@
 //! In: the port, and the watches of the hub. Out: indexes of bindings, Works and claims, and policies, overrides and clusters as typed objects; each
 //! object is read when it changes, by nobody twice.
 
+use std::borrow::Borrow;
 use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -47,6 +48,9 @@ use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error};
 use crate::shared_lists::SharedLists;
 use crate::typed::Typed;
+
+/// Works that are made when they are asked for.
+pub type Works<'a> = Box<dyn Iterator<Item = Work> + Send + 'a>;
 
 /// What came of writing a Work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -403,14 +407,18 @@ impl ControllerContext {
     }
 
     /// Makes Works as wanted, one after the other: two of one name are told apart by who comes first. One that is refused keeps no other
-    /// from its cluster; `put` hears what came of each of the others. False where a cluster cannot be given anything yet.
+    /// from its cluster; `put` hears what came of each of the others. Of many that are made as they are asked for, one is in memory at once. False where a cluster cannot be given anything yet.
     ///
     /// # Errors
     /// Of refusals the first, once all were tried; any other error at once, and what comes after it is not tried.
-    pub async fn put_works(&self, wanted: &[Work], mut put: impl FnMut(Put)) -> Result<bool, Error> {
+    pub async fn put_works<W: Borrow<Work>>(
+        &self,
+        wanted: impl IntoIterator<Item = W>,
+        mut put: impl FnMut(Put),
+    ) -> Result<bool, Error> {
         let (mut all, mut refused) = (true, None);
         for work in wanted {
-            match self.put_work(work).await {
+            match self.put_work(work.borrow()).await {
                 Ok(made) => put(made),
                 Err(Error::Api(ApiError::NotFound(_))) => all = false,
                 // Other than the API's, it is that both names of this one are others'.

@@ -4,13 +4,14 @@
 //! In: the Works by which agents are asked, with the answers in their status; EndpointSlices of the hub that came from clusters; Clusters that come
 //! or go. Out: these EndpointSlices.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::strings::events;
 use karmada_api::work::Work;
 use karmada_api::{names, object};
-use karmada_core::service_export::{self as core, Plan, There};
+use karmada_core::service_export::{self as core, Importing, Rest, There, Writes};
 use serde_json::Value;
 
 use crate::controller_context::ControllerContext;
@@ -81,40 +82,45 @@ impl EndpointSlices {
         &*self.shared.api
     }
 
-    /// The Works that ask.
-    async fn questions(&self, key: &Key) -> Result<Vec<Work>, Error> {
-        let resource = kinds::works(self.api())?;
-        let mut all = Vec::new();
-        for at in self.shared.export_works.of(key) {
-            all.extend(fetch::get::<Work>(self.api(), &resource, &at.namespace, &at.name).await?);
-        }
-        Ok(all)
-    }
-
-    async fn plan(&self, key: &Key) -> Result<Plan, Error> {
-        let questions = self.questions(key).await?;
+    /// Writes what clusters told, one after the other, and then removes what is told no more: one that gets another name is there all the while. One
+    /// that is refused keeps no other from those who wait for it. Returns what could not be placed.
+    async fn import(&self, key: &Key) -> Result<Rest, Error> {
         let listed = self.api().list(&kinds::endpoint_slices(self.api())?, &key.namespace).await?;
-        let (mut own, mut there) = (Vec::<Value>::new(), There::default());
+        let (mut own, mut there) = (BTreeMap::<&str, &Object>::new(), There::default());
         for slice in &listed {
+            let name = &*slice.key.name;
             match of_slice(slice) {
-                Some(of) if of == *key => own.push(slice.value()?),
-                Some(_) => drop(there.of_others.insert(&*slice.key.name)),
-                None => drop(there.foreign.insert(&*slice.key.name)),
+                Some(of) if of == *key => {
+                    own.insert(name, slice);
+                    there.own.insert(name, slice.parse()?);
+                }
+                Some(_) => drop(there.of_others.insert(name)),
+                None => drop(there.foreign.insert(name)),
             }
         }
-        there.own = own.iter().collect();
         self.shared.can_tell_clusters()?;
         let is_cluster = |name: &str| self.shared.clusters.get("", name).is_some();
-        Ok(core::plan((&key.namespace, &key.name), &questions, is_cluster, &there))
+        let existing = |name: &str| own.get(name)?.value().ok();
+        let (works, mut refused) = (kinds::works(self.api())?, None);
+        let mut importing = Importing::of((&key.namespace, &key.name), &there);
+        for at in self.shared.export_works.of(key) {
+            let question = fetch::get::<Work>(self.api(), &works, &at.namespace, &at.name).await?;
+            let Some(question) = question else { continue };
+            let writes = importing.take(&question, is_cluster, existing);
+            self.write(writes, &mut refused).await?;
+        }
+        let rest = importing.end();
+        self.remove(key, &rest.remove).await?;
+        if !rest.taken.is_empty() {
+            self.tell(key, &core::name_is_taken(&rest.taken)).await?;
+        }
+        refused.map_or(Ok(rest), |error: ApiError| Err(error.into()))
     }
 
-    /// Writes what is planned, what goes last: one that gets another name is there all the while. One that is refused keeps no other from those who
-    /// wait for it.
-    async fn carry_out(&self, key: &Key, plan: Plan) -> Result<(), Error> {
+    async fn write(&self, writes: Writes, refused: &mut Option<ApiError>) -> Result<(), Error> {
         let resource = kinds::endpoint_slices(self.api())?;
-        let mut refused = None;
-        let there = plan.update.into_iter().map(|slice| (true, slice));
-        for (is_there, slice) in there.chain(plan.create.into_iter().map(|slice| (false, slice))) {
+        let there = writes.update.into_iter().map(|slice| (true, slice));
+        for (is_there, slice) in there.chain(writes.create.into_iter().map(|slice| (false, slice))) {
             let written = match is_there {
                 true => self.api().update(&resource, slice).await,
                 false => self.api().create(&resource, slice).await,
@@ -122,19 +128,24 @@ impl EndpointSlices {
             match written {
                 Ok(_) => {}
                 Err(error @ (ApiError::Invalid(_) | ApiError::Forbidden { .. })) => {
-                    refused = refused.or(Some(error));
+                    refused.get_or_insert(error);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        for name in plan.remove {
-            let at = Key { namespace: key.namespace.clone(), name: name.into() };
+        Ok(())
+    }
+
+    async fn remove(&self, key: &Key, names: &BTreeSet<String>) -> Result<(), Error> {
+        let resource = kinds::endpoint_slices(self.api())?;
+        for name in names {
+            let at = Key { namespace: key.namespace.clone(), name: name.as_str().into() };
             match self.api().delete(&resource, &at, "", DeletionPropagation::Background).await {
                 Ok(()) | Err(ApiError::NotFound(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        refused.map_or(Ok(()), |error| Err(error.into()))
+        Ok(())
     }
 
     async fn tell(&self, key: &Key, words: &str) -> Result<(), Error> {
@@ -157,18 +168,16 @@ impl Controller for EndpointSlices {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
-        let plan = self.plan(key).await?;
-        let (waits, is_taken) = (plan.waits, !plan.taken.is_empty());
-        if is_taken {
-            self.tell(key, &core::name_is_taken(&plan.taken)).await?;
-        }
-        if let Err(error) = self.carry_out(key, plan).await {
-            if !error.is_of_a_race() {
-                self.tell(key, &error.to_string()).await?;
+        let rest = match self.import(key).await {
+            Ok(rest) => rest,
+            Err(error) => {
+                if !error.is_of_a_race() {
+                    self.tell(key, &error.to_string()).await?;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
-        Ok(match (waits, is_taken) {
+        };
+        Ok(match (rest.waits, !rest.taken.is_empty()) {
             (true, _) => Action::RequeueAfter(WAIT),
             (_, true) => Action::RequeueAfter(TAKEN_WAIT),
             _ => Action::Done,

@@ -13,16 +13,16 @@ use karmada_api::names;
 use karmada_api::strings::{events, labels};
 use karmada_api::work::Work;
 use karmada_core::feature_gates::Gate;
-use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, Plan};
+use karmada_core::multi_cluster_service::dispatch::{self, Crossing, Dispatched, WorkHead};
 use karmada_core::multi_cluster_service::{API, is_exposed, kept_out, told};
 use karmada_core::skipped_resources::SkipRules;
 
-use crate::controller_context::ControllerContext;
+use crate::controller_context::{ControllerContext, Works};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::indexes::owned_works::service_of;
 use crate::multiclusterservice::{bindings, clusters, of_leaving, templates};
-use crate::port::{Api, Change, Key, Object};
+use crate::port::{Api, ApiError, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 
 /// Answers of several providers mostly come together, and one that changes all the time is written to every consumer no more often.
@@ -36,11 +36,23 @@ pub struct EndpointSliceDispatch {
     shared: Arc<ControllerContext>,
 }
 
-/// What there is of one MultiClusterService.
+/// What there is of one MultiClusterService, unread: as many Works as pairs of clusters.
 #[derive(Default)]
 struct Found {
-    told: BTreeMap<String, ServiceEndpoints>,
-    held: BTreeMap<Dispatched, Arc<Object>>,
+    /// The Works that ask, with the answers, by provider.
+    asked: BTreeMap<String, Arc<Object>>,
+    held: BTreeMap<Dispatched, Held>,
+}
+
+/// A Work that carries an EndpointSlice.
+struct Held {
+    work: Arc<Object>,
+    bytes: usize,
+}
+
+/// What a provider told; `None` where it told nothing yet.
+fn told(question: &Object) -> Result<Option<ServiceEndpoints>, Error> {
+    Ok(told::answer(&question.parse::<Work>()?))
 }
 
 impl EndpointSliceDispatch {
@@ -71,25 +83,68 @@ impl EndpointSliceDispatch {
             if found.deleting {
                 continue;
             }
-            let work: Work = found.parse()?;
-            if let Some(dispatched) = Dispatched::of(&work) {
-                all.held.insert(dispatched, found);
-            } else if let Some(cluster) = names::cluster_of_execution_namespace(&at.namespace)
-                && let Some(told) = told::answer(&work)
-            {
-                all.told.insert(cluster.to_owned(), told);
+            if found.labels.contains_key(labels::MULTI_CLUSTER_SERVICE_ID) {
+                if let Some(cluster) = names::cluster_of_execution_namespace(&at.namespace) {
+                    all.asked.insert(cluster.to_owned(), found);
+                }
+                continue;
+            }
+            let json = found.json();
+            let head: WorkHead =
+                serde_json::from_slice(&json).map_err(|error| ApiError::Invalid(error.to_string()))?;
+            if let Some(dispatched) = Dispatched::of(head) {
+                all.held.insert(dispatched, Held { work: found, bytes: json.len() });
             }
         }
         Ok(all)
     }
 
-    /// Writes what is planned. False where a cluster cannot be given anything yet.
-    async fn carry_out(&self, plan: &Plan, held: &BTreeMap<Dispatched, Arc<Object>>) -> Result<bool, Error> {
-        for work in plan.remove.iter().filter_map(|one| held.get(one)) {
-            self.shared.remove_work(work).await?;
+    /// Gives what providers told to those consumers that have the Service, and takes away what is nobody's to have any more. False where a cluster
+    /// cannot be given anything yet.
+    async fn dispatch(&self, key: &Key, service: &MultiClusterService, found: &Found) -> Result<bool, Error> {
+        let clusters = self.shared.clusters.all("");
+        let crossing = Crossing::of(service, &clusters);
+        let mut outlines = BTreeMap::new();
+        for (provider, question) in &found.asked {
+            if let Some(told) = told(question)? {
+                outlines.insert(provider.clone(), crossing.outline(provider, &told));
+            }
         }
+        let held = found.held.iter().map(|(one, held)| (one.clone(), held.bytes)).collect();
+        let plan = crossing.plan(&outlines, &held);
+        if !plan.left_out.is_empty() {
+            self.warn(service, &dispatch::too_much(&plan.left_out))?;
+        }
+        self.remove(found, &plan.remove).await?;
+        let placed = self.placed(key).await?;
+        let has_service = |cluster: &str| placed.contains(cluster);
+        // Each answer is read again when its turn comes: all at once would be too much.
+        let answers = plan.give.iter().filter_map(|provider| {
+            let told = told(found.asked.get(provider)?).ok().flatten()?;
+            Some((provider, told))
+        });
+        let works: Works<'_> =
+            Box::new(answers.flat_map(|(provider, told)| crossing.works(provider, &told, has_service)));
         // One that waits for an earlier one to go is woken by that.
-        self.shared.put_works(&plan.put, drop).await
+        self.shared.put_works(works, drop).await
+    }
+
+    async fn remove(&self, found: &Found, gone: &BTreeSet<Dispatched>) -> Result<(), Error> {
+        for held in gone.iter().filter_map(|one| found.held.get(one)) {
+            self.shared.remove_work(&held.work).await?;
+        }
+        Ok(())
+    }
+
+    fn warn(&self, service: &MultiClusterService, words: &str) -> Result<(), Error> {
+        let about = Reference::of(&fetch::to_value(service)?);
+        self.shared.recorder.record(
+            &about,
+            EventType::Warning,
+            events::DISPATCH_ENDPOINT_SLICE_FAILED,
+            words,
+        );
+        Ok(())
     }
 
     /// The clusters that the Service itself is placed in: without it, they would reach through another of its name.
@@ -116,37 +171,23 @@ impl Controller for EndpointSliceDispatch {
         let resource = kinds::multi_cluster_services(api)?;
         let service: Option<MultiClusterService> =
             fetch::get(api, &resource, &key.namespace, &key.name).await?;
-        let Found { told, held } = self.found(key).await?;
-        let there = held.keys().cloned().collect();
+        let found = self.found(key).await?;
         let template = fetch::get_object(api, &kinds::services(api)?, &key.namespace, &key.name).await?;
         let is_there = template.is_some_and(|template| !template.deleting);
         let may_cross =
             |one: &&MultiClusterService| is_there && kept_out(one, &SkipRules::default()).is_none();
-        let plan = match service.as_ref().filter(may_cross) {
-            Some(service) => {
-                if is_exposed(service) && !self.shared.gates.enabled(Gate::MultiClusterService) {
-                    // What there is stays as it is.
-                    return Ok(Action::Done);
-                }
-                let mut plan = dispatch::plan(service, &self.shared.clusters.all(""), &told, &there);
-                let placed = self.placed(key).await?;
-                let is_in = |work: &Work| {
-                    let cluster =
-                        work.metadata.namespace.as_deref().and_then(names::cluster_of_execution_namespace);
-                    cluster.is_some_and(|cluster| placed.contains(cluster))
-                };
-                plan.put.retain(is_in);
-                plan
+        let done = match service.as_ref().filter(may_cross) {
+            // What there is stays as it is.
+            Some(service) if is_exposed(service) && !self.shared.gates.enabled(Gate::MultiClusterService) => {
+                return Ok(Action::Done);
             }
-            None => Plan { put: Vec::new(), remove: there },
+            Some(service) => self.dispatch(key, service, &found).await,
+            None => self.remove(&found, &found.held.keys().cloned().collect()).await.map(|()| true),
         };
-        let done = self.carry_out(&plan, &held).await;
         if let (Some(service), Err(error)) = (&service, &done)
             && !error.is_of_a_race()
         {
-            let about = Reference::of(&fetch::to_value(service)?);
-            let (reason, words) = (events::DISPATCH_ENDPOINT_SLICE_FAILED, error.to_string());
-            self.shared.recorder.record(&about, EventType::Warning, reason, &words);
+            self.warn(service, &error.to_string())?;
         }
         Ok(if done? { Action::Done } else { Action::RequeueAfter(NAMESPACE_WAIT) })
     }

@@ -12,16 +12,14 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::multi_cluster_service::MultiClusterService;
 use karmada_api::strings::{events, finalizers, labels};
-use karmada_api::work::Work;
 use karmada_api::{names, object};
 use karmada_core::belonging;
 use karmada_core::feature_gates::Gate;
-use karmada_core::multi_cluster_service::dispatch::Dispatched;
 use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
 use karmada_core::skipped_resources::SkipRules;
 use serde_json::Value;
 
-use crate::controller_context::ControllerContext;
+use crate::controller_context::{ControllerContext, Works};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::indexes::owned_works::service_of;
@@ -160,8 +158,10 @@ impl MultiClusterServices {
             let Some(found) = fetch::get_object(self.api(), &resource, &at.namespace, &at.name).await? else {
                 continue;
             };
-            let cluster = names::cluster_of_execution_namespace(&at.namespace);
-            if let (Some(cluster), None) = (cluster, Dispatched::of(&found.parse::<Work>()?)) {
+            let is_question = found.labels.contains_key(labels::MULTI_CLUSTER_SERVICE_ID);
+            if let Some(cluster) =
+                names::cluster_of_execution_namespace(&at.namespace).filter(|_| is_question)
+            {
                 held.insert(cluster.to_owned(), found);
             }
         }
@@ -180,7 +180,8 @@ impl MultiClusterServices {
             }
         }
         // One that waits for an earlier one to go is woken by that.
-        self.shared.put_works(&plan.put, drop).await
+        let asking: Works<'_> = Box::new(plan.ask.iter().map(|cluster| core::question(service, cluster)));
+        self.shared.put_works(asking, drop).await
     }
 
     /// The Service of a MultiClusterService, where it is there.

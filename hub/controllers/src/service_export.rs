@@ -14,7 +14,7 @@ use karmada_core::service_export::{self as core, KIND};
 use karmada_core::service_import::{API, refused};
 use serde_json::Value;
 
-use crate::controller_context::ControllerContext;
+use crate::controller_context::{ControllerContext, Works};
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::indexes::owned_works::export_of;
@@ -93,7 +93,9 @@ impl ServiceExports {
             self.shared.remove_work(work).await?;
         }
         // One that waits for an earlier one to go is woken by that.
-        self.shared.put_works(&plan.put, drop).await
+        let ask = plan.ask.iter();
+        let asking: Works<'_> = Box::new(ask.filter_map(|cluster| Some(core::question(export?, cluster))));
+        self.shared.put_works(asking, drop).await
     }
 }
 

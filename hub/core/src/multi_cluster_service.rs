@@ -23,12 +23,15 @@ use serde_json::{Value, json};
 
 use crate::detector::unclaim;
 use crate::skipped_resources::SkipRules;
-use crate::{condition, set_condition};
+use crate::{condition, object_size, set_condition};
 
 /// `apiVersion` of MultiClusterServices.
 pub const API: &str = "networking.karmada.io/v1alpha1";
 /// `apiVersion` of what is dispatched.
 pub const SLICES: &str = "discovery.k8s.io/v1";
+
+/// Bytes of what a MultiClusterService says that go along with each question.
+const LARGEST_SPEC_ASKED: usize = 16 << 10;
 
 /// Whether clusters are to reach each other by it; where not, what it brought goes.
 pub fn is_exposed(service: &MultiClusterService) -> bool {
@@ -179,14 +182,18 @@ pub(crate) fn asking(question: Question<'_>, cluster: &str) -> Work {
     }
 }
 
-/// The question to a provider.
-fn question(service: &MultiClusterService, cluster: &str) -> Work {
+/// The question to a provider. What the MultiClusterService says goes along, as in Karmada, where it is not so much that the questions to as many
+/// clusters as it names would fill the hub: nobody reads it there.
+pub fn question(service: &MultiClusterService, cluster: &str) -> Work {
     let mut marks = work_labels(service);
     marks.insert(labels::MULTI_CLUSTER_SERVICE_ID.to_owned(), id(service));
     let question = Question {
         namespace: service.namespace(),
         name: service.name(),
-        spec: serde_json::to_value(&service.spec).unwrap_or_default(),
+        spec: match object_size::bytes(&service.spec) <= LARGEST_SPEC_ASKED {
+            true => serde_json::to_value(&service.spec).unwrap_or_default(),
+            false => json!({"types": service.spec.types}),
+        },
         uid: service.metadata.uid.as_deref().unwrap_or_default(),
         work_name: question_name(service.namespace(), service.name()),
         labels: marks,
@@ -197,27 +204,27 @@ fn question(service: &MultiClusterService, cluster: &str) -> Work {
 /// What is asked of whom.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Questions {
-    /// Questions that are to stand.
-    pub put: Vec<Work>,
+    /// Clusters whose question is to stand.
+    pub ask: Vec<String>,
     /// Clusters whose question is to go. A provider that is not well now keeps its own.
     pub remove: BTreeSet<String>,
 }
 
-/// The questions to the providers of a Service; `held` are the clusters that have one.
+/// Who is asked of the providers of a Service; `held` are the clusters that have one.
 pub fn questions<'a, C: AsRef<Cluster>>(
     service: &MultiClusterService,
     clusters: &[C],
     held: impl IntoIterator<Item = &'a str>,
 ) -> Questions {
     if !is_exposed(service) {
-        return Questions { put: Vec::new(), remove: held.into_iter().map(str::to_owned).collect() };
+        return Questions { ask: Vec::new(), remove: held.into_iter().map(str::to_owned).collect() };
     }
     let sides = Sides::of(service, clusters);
     let provides = |cluster: &&Cluster| sides.providers.contains(cluster.name());
     let asked = clusters.iter().map(AsRef::as_ref).filter(provides);
-    let put = asked.filter(|cluster| takes_part(cluster).is_ok()).map(|one| question(service, one.name()));
+    let ask = asked.filter(|cluster| takes_part(cluster).is_ok()).map(|one| one.name().to_owned());
     let remove = held.into_iter().filter(|cluster| !sides.providers.contains(cluster)).map(str::to_owned);
-    Questions { put: put.collect(), remove: remove.collect() }
+    Questions { ask: ask.collect(), remove: remove.collect() }
 }
 
 /// The Service as it is to be: placed by the MultiClusterService, and by no policy. `None` where it is so.

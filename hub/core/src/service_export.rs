@@ -11,6 +11,7 @@ use karmada_api::multi_cluster_service::{CROSS_CLUSTER, MemberSlice};
 use karmada_api::strings::{annotations, labels};
 use karmada_api::work::Work;
 use karmada_api::{names, object};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::belonging;
@@ -36,7 +37,8 @@ fn work_labels(namespace: &str, name: &str) -> BTreeMap<String, String> {
     pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
-fn question(export: &Value, cluster: &str) -> Work {
+/// The question to a cluster.
+pub fn question(export: &Value, cluster: &str) -> Work {
     let (namespace, name) = (object::namespace(export), object::name(export));
     let question = Question {
         namespace,
@@ -78,19 +80,24 @@ pub fn questions<'a>(
         items.any(|item| item.applied && item.cluster_name == cluster)
     };
     let asked = targets.iter().filter(|name| is_there(name) && (held.contains(*name) || holds(name)));
-    let put = export.iter().flat_map(|export| asked.clone().map(|cluster| question(export, cluster)));
+    let ask = asked.filter(|_| export.is_some()).map(|cluster| (*cluster).to_owned());
     let remove = held.iter().filter(|name| !targets.contains(*name)).map(|name| (*name).to_owned());
-    Questions { put: put.collect(), remove: remove.collect() }
+    Questions { ask: ask.collect(), remove: remove.collect() }
 }
 
-/// What is to be done with the hub's EndpointSlices of one exported Service.
+/// What is to be written of what one cluster told.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
-    /// Those that are to be made.
+pub struct Writes {
+    /// EndpointSlices that are to be made.
     pub create: Vec<Value>,
     /// Those that are there, as they are to be.
     pub update: Vec<Value>,
-    /// Names of those that are to go.
+}
+
+/// What is to be done once what every cluster told is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// Names of EndpointSlices that are to go.
     pub remove: BTreeSet<String>,
     /// Names that another object has: what is behind them is left out.
     pub taken: BTreeSet<String>,
@@ -98,11 +105,35 @@ pub struct Plan {
     pub waits: bool,
 }
 
+/// What is read of an EndpointSlice of the hub to know what is to become of it: not what it tells.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SliceHead {
+    metadata: HeadMetadata,
+    #[serde(default)]
+    address_type: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadMetadata {
+    annotations: Option<BTreeMap<String, String>>,
+    deletion_timestamp: Option<String>,
+}
+
+impl SliceHead {
+    /// The cluster from which it came.
+    fn origin(&self) -> Option<&str> {
+        let at = self.metadata.annotations.as_ref()?.get(annotations::WORK_NAMESPACE)?;
+        names::cluster_of_execution_namespace(at)
+    }
+}
+
 /// The EndpointSlices of a namespace of the hub.
 #[derive(Clone, Debug, Default)]
 pub struct There<'a> {
-    /// Those that are of the Service in question, and came from clusters.
-    pub own: Vec<&'a Value>,
+    /// Those that are of the Service in question, and came from clusters, by name.
+    pub own: BTreeMap<&'a str, SliceHead>,
     /// Names of those that came from clusters and are of other Services: they go, or are somebody's whose Service is another by now.
     pub of_others: BTreeSet<&'a str>,
     /// Names of all others.
@@ -116,38 +147,92 @@ pub fn service_of(labels_of: &BTreeMap<String, String>) -> Option<&str> {
     service_import::service_of(derived)
 }
 
-/// The cluster from which an EndpointSlice of the hub came.
-fn origin(slice: &Value) -> Option<&str> {
-    names::cluster_of_execution_namespace(object::annotation(slice, annotations::WORK_NAMESPACE)?)
+/// Decides where EndpointSlices of an exported Service are to be on the hub, by one answer after the other: no more than one need be in memory at once.
+/// Of a cluster that told nothing yet everything stays; of one that is asked no more it goes.
+pub struct Importing<'a> {
+    namespace: &'a str,
+    /// Whether there may be a Service for whoever imports it.
+    can_be: bool,
+    derived: String,
+    there: &'a There<'a>,
+    wanted: BTreeSet<String>,
+    silent: BTreeSet<String>,
+    rest: Rest,
 }
 
-/// Where EndpointSlices of the Service `namespace`/`name` are to be on the hub, by what the agents told that are asked by `questions`. Of one that
-/// told nothing yet everything stays; of one that is asked no more it goes.
-pub fn plan(
-    (namespace, name): (&str, &str),
-    questions: &[Work],
-    is_cluster: impl Fn(&str) -> bool,
-    there: &There<'_>,
-) -> Plan {
-    let derived = names::derived_service_name(name);
-    let mut wanted: BTreeMap<String, Value> = BTreeMap::new();
-    let mut silent: BTreeSet<&str> = BTreeSet::new();
-    let can_be = service_import::refused(name).is_none();
-    let is_asked = |question: &&Work| can_be && question.metadata.deletion_timestamp.is_none();
-    for question in questions.iter().filter(is_asked) {
+impl<'a> Importing<'a> {
+    /// Of the Service `namespace`/`name`.
+    pub fn of((namespace, name): (&'a str, &str), there: &'a There<'a>) -> Self {
+        Importing {
+            namespace,
+            can_be: service_import::refused(name).is_none(),
+            derived: names::derived_service_name(name),
+            there,
+            wanted: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            rest: Rest::default(),
+        }
+    }
+
+    /// What is to be written of what is told by this Work, which asks; `existing` reads an EndpointSlice that is the Service's own.
+    pub fn take(
+        &mut self,
+        question: &Work,
+        is_cluster: impl Fn(&str) -> bool,
+        existing: impl Fn(&str) -> Option<Value>,
+    ) -> Writes {
+        let mut writes = Writes::default();
         let at = question.metadata.namespace.as_deref();
-        let Some(cluster) = at.and_then(names::cluster_of_execution_namespace) else { continue };
+        let is_asked = self.can_be && question.metadata.deletion_timestamp.is_none();
+        let asked = at.and_then(names::cluster_of_execution_namespace).filter(|_| is_asked);
+        let Some(cluster) = asked else { return writes };
         let Some(told) = told::answer(question) else {
-            silent.insert(cluster);
-            continue;
+            self.silent.insert(cluster.to_owned());
+            return writes;
         };
         let named = |slice: &str| format!("imported-{}", told::joined(cluster, slice, &is_cluster));
         for (slice, name) in told::good(&told, named) {
-            let object = imported(slice, (namespace, &name), &derived, question);
-            wanted.insert(name, object);
+            if self.wanted.insert(name.clone()) {
+                let wanted = imported(slice, (self.namespace, &name), &self.derived, question);
+                self.place(name, wanted, &existing, &mut writes);
+            }
+        }
+        writes
+    }
+
+    fn place(
+        &mut self,
+        name: String,
+        wanted: Value,
+        existing: impl Fn(&str) -> Option<Value>,
+        writes: &mut Writes,
+    ) {
+        match self.there.own.get(&*name) {
+            // It is made anew once it is gone.
+            Some(own) if own.metadata.deletion_timestamp.is_some() => {}
+            // What kind of addresses it has never changes in an EndpointSlice.
+            Some(own) if wanted["addressType"] != *own.address_type => {
+                self.rest.remove.insert(name);
+            }
+            Some(_) => writes.update.extend(existing(&name).and_then(|slice| changed(&slice, &wanted))),
+            None if self.there.foreign.contains(&*name) => {
+                self.rest.taken.insert(name);
+            }
+            None if self.there.of_others.contains(&*name) => self.rest.waits = true,
+            None => writes.create.push(wanted),
         }
     }
-    decide(wanted, &silent, there)
+
+    /// What is to be done at the end.
+    pub fn end(mut self) -> Rest {
+        let is_silent = |own: &SliceHead| own.origin().is_some_and(|cluster| self.silent.contains(cluster));
+        let goes = self.there.own.iter().filter(|(name, own)| {
+            let is_told = self.wanted.contains(**name);
+            !is_told && own.metadata.deletion_timestamp.is_none() && !is_silent(own)
+        });
+        self.rest.remove.extend(goes.map(|(name, _)| (*name).to_owned()));
+        self.rest
+    }
 }
 
 /// What a cluster's EndpointSlice is on the hub: one of the Service that is derived for whoever imports it.
@@ -165,34 +250,6 @@ fn imported(slice: &MemberSlice, (namespace, name): (&str, &str), derived: &str,
     object::set_annotation(&mut wanted, annotations::WORK_NAMESPACE, &text(&asking.namespace));
     object::set_annotation(&mut wanted, annotations::WORK_NAME, &text(&asking.name));
     wanted
-}
-
-fn decide(mut wanted: BTreeMap<String, Value>, silent: &BTreeSet<&str>, there: &There<'_>) -> Plan {
-    let mut plan = Plan::default();
-    for slice in &there.own {
-        let name = object::name(slice);
-        match wanted.remove(name) {
-            // It is made anew once it is gone.
-            _ if object::deleting(slice) => {}
-            // What kind of addresses it has never changes in an EndpointSlice.
-            Some(wanted) if wanted["addressType"] != slice["addressType"] => {
-                plan.remove.insert(name.to_owned());
-            }
-            Some(wanted) => plan.update.extend(changed(slice, &wanted)),
-            None if origin(slice).is_some_and(|cluster| silent.contains(cluster)) => {}
-            None => drop(plan.remove.insert(name.to_owned())),
-        }
-    }
-    for (name, slice) in wanted {
-        if there.foreign.contains(&*name) {
-            plan.taken.insert(name);
-        } else if there.of_others.contains(&*name) {
-            plan.waits = true;
-        } else {
-            plan.create.push(slice);
-        }
-    }
-    plan
 }
 
 /// An EndpointSlice that is there with what it is to say; `None` where it says so. What others noted on it stays.

@@ -8,9 +8,10 @@ use karmada_api::cluster::Cluster;
 use karmada_api::multi_cluster_service::{MemberSlice, MultiClusterService, ServiceEndpoints};
 use karmada_api::object;
 use karmada_api::work::Work;
-use karmada_core::multi_cluster_service::dispatch::{self, Dispatched};
+use karmada_core::multi_cluster_service::dispatch::{self, Crossing, Dispatched, Outline, Plan, WorkHead};
 use karmada_core::multi_cluster_service::{self as service, Sides, told};
-use karmada_core::service_export::{self, There};
+use karmada_core::object_size;
+use karmada_core::service_export::{self, Importing, There};
 use karmada_core::service_import::{self, Derived};
 use serde_json::{Value, json};
 
@@ -137,7 +138,8 @@ fn placed(case: &Value) -> Verdict {
     let wanted_works: Vec<Value> = case["works"].as_array().into_iter().flatten().map(work).collect();
     let wanted = json!({"works": wanted_works, "bindings": without_nulls(case["bindings"].clone()), "conditions": case["conditions"],
         "after": case.get("serviceAfter").map(|after| json!({"labels": after["labels"], "annotations": after["annotations"]}))});
-    let got = json!({"works": works(&asked.put), "bindings": binding.into_iter().map(bare).collect::<Vec<_>>(), "conditions": told,
+    let asking: Vec<Work> = asked.ask.iter().map(|cluster| service::question(&mcs, cluster)).collect();
+    let got = json!({"works": works(&asking), "bindings": binding.into_iter().map(bare).collect::<Vec<_>>(), "conditions": told,
         "after": after.as_ref().map(marks)});
     compare(&wanted, &got)
 }
@@ -148,13 +150,36 @@ fn dispatched(case: &Value) -> Verdict {
     let provider = source["metadata"]["namespace"].as_str().unwrap().trim_start_matches("karmada-es-");
     let slice = &source["spec"]["workload"]["manifests"][0];
     let endpoints = ServiceEndpoints { endpoint_slices: vec![member_slice(slice)], unlisted: 0 };
-    let plan = dispatch::plan(&mcs, &all, &[(provider.to_owned(), endpoints)].into(), &BTreeSet::new());
+    let (put, _) = plan(&mcs, &all, &[(provider.to_owned(), endpoints)].into(), &BTreeSet::new());
     // The name of the provider's Work was given; here the name of the slice makes one.
     let name = source["metadata"]["name"].as_str().unwrap();
-    let renamed = plan.put.iter().map(|work| karmada_core::work_name_taken::renamed(work, name));
+    let renamed = put.iter().map(|work| karmada_core::work_name_taken::renamed(work, name));
     let renamed: Vec<Work> = renamed.collect();
     let wanted: Vec<Value> = case["works"].as_array().into_iter().flatten().map(work).collect();
     compare(&json!(wanted), &works(&renamed))
+}
+
+/// Which slice a Work carries, and between whom.
+fn carried(work: &Work) -> Option<Dispatched> {
+    let head: WorkHead = serde_json::from_value(serde_json::to_value(work).unwrap()).unwrap();
+    Dispatched::of(head)
+}
+
+/// The Works that are to be, and those that go.
+fn plan(
+    mcs: &MultiClusterService,
+    all: &[Arc<Cluster>],
+    told: &BTreeMap<String, ServiceEndpoints>,
+    held: &BTreeSet<Dispatched>,
+) -> (Vec<Work>, BTreeSet<Dispatched>) {
+    let crossing = Crossing::of(mcs, all);
+    let outlines: BTreeMap<String, Outline> =
+        told.iter().map(|(provider, told)| (provider.clone(), crossing.outline(provider, told))).collect();
+    let held = held.iter().map(|one| (one.clone(), 1)).collect();
+    let Plan { give, left_out, remove } = crossing.plan(&outlines, &held);
+    assert!(left_out.is_empty());
+    let put = give.iter().flat_map(|provider| crossing.works(provider, &told[provider], |_| true)).collect();
+    (put, remove)
 }
 
 /// A member's EndpointSlice as its agent tells it.
@@ -178,8 +203,9 @@ fn answered(work: &Value, slice: &Value) -> Work {
 
 /// The one EndpointSlice that the hub makes of an answer.
 fn imported(question: Work) -> Value {
-    let plan = service_export::plan(("d", "svc"), &[question], |_| false, &There::default());
-    let [slice] = &plan.create[..] else { panic!("{plan:?}") };
+    let there = There::default();
+    let writes = Importing::of(("d", "svc"), &there).take(&question, |_| false, |_| None);
+    let [slice] = &writes.create[..] else { panic!("{writes:?}") };
     slice.clone()
 }
 
@@ -206,7 +232,7 @@ fn reported(case: &Value) -> Verdict {
         "status": {"aggregatedStatus": [{"clusterName": case["cluster"], "applied": true}]}}))
     .unwrap();
     let asked = service_export::questions(Some(&export), Some(&binding), |_| true, []);
-    let question = serde_json::to_value(&asked.put[0]).unwrap();
+    let question = serde_json::to_value(service_export::question(&export, &asked.ask[0])).unwrap();
     let place = |work: &Value| {
         let mut labels = work["metadata"]["labels"].clone();
         labels.as_object_mut().unwrap().remove("k");
@@ -294,14 +320,14 @@ fn what_a_provider_has_no_more_goes_and_what_it_does_not_tell_stays() {
     let held: BTreeSet<Dispatched> =
         [one("c", "p", "p-old"), one("c", "q", "q-old"), one("c", "x", "x-old"), one("p", "q", "q-old")]
             .into();
-    let plan =
-        dispatch::plan(&mcs(&["p", "q"], &["c"]), &all, &[("p".to_owned(), told(&["new"]))].into(), &held);
-    assert_eq!(plan.put.iter().filter_map(Dispatched::of).collect::<Vec<_>>(), [one("c", "p", "p-new")]);
+    let (put, remove) =
+        plan(&mcs(&["p", "q"], &["c"]), &all, &[("p".to_owned(), told(&["new"]))].into(), &held);
+    assert_eq!(put.iter().filter_map(carried).collect::<Vec<_>>(), [one("c", "p", "p-new")]);
     let gone = [one("c", "p", "p-old"), one("c", "x", "x-old"), one("p", "q", "q-old")];
-    assert_eq!(plan.remove, gone.into(), "q told nothing yet; x is no provider, p no consumer");
+    assert_eq!(remove, gone.into(), "q told nothing yet; x is no provider, p no consumer");
     let ended =
         read(&json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"types": ["LoadBalancer"]}}));
-    assert_eq!(dispatch::plan(&ended, &all, &BTreeMap::new(), &held).remove, held);
+    assert_eq!(plan(&ended, &all, &BTreeMap::new(), &held).1, held);
 }
 
 #[test]
@@ -312,9 +338,9 @@ fn a_cluster_that_is_not_well_keeps_what_it_has_and_one_that_leaves_takes_its_ow
     let held: BTreeSet<Dispatched> = [one("c", "p", "p-a"), one("c", "q", "q-a")].into();
     let answers = [("p".to_owned(), told(&["a"])), ("q".to_owned(), told(&["a", "b"]))].into();
     let all = [unwell, Arc::new(leaving), fit("q")];
-    let plan = dispatch::plan(&mcs(&[], &["c"]), &all, &answers, &held);
-    assert!(plan.put.is_empty(), "it is given more once it is well");
-    assert_eq!(plan.remove, [one("c", "p", "p-a")].into());
+    let (put, remove) = plan(&mcs(&[], &["c"]), &all, &answers, &held);
+    assert!(put.is_empty(), "it is given more once it is well");
+    assert_eq!(remove, [one("c", "p", "p-a")].into());
 }
 
 #[test]
@@ -324,19 +350,78 @@ fn what_a_site_tells_makes_no_other_objects_and_no_more_than_there_is_room_for()
     let long = "a".repeat(300);
     names.splice(0..0, ["../secrets", "Web", "", "a b", &long, "web-1"]);
     let all = [fit("p"), fit("c")];
-    let plan = dispatch::plan(
-        &mcs(&["p"], &["c"]),
-        &all,
-        &[("p".to_owned(), told(&names))].into(),
-        &BTreeSet::new(),
-    );
-    let made: BTreeSet<Dispatched> = plan.put.iter().filter_map(Dispatched::of).collect();
-    assert_eq!((plan.put.len(), made.len()), (100, 100));
+    let (put, _) =
+        plan(&mcs(&["p"], &["c"]), &all, &[("p".to_owned(), told(&names))].into(), &BTreeSet::new());
+    let made: BTreeSet<Dispatched> = put.iter().filter_map(carried).collect();
+    assert_eq!((put.len(), made.len()), (100, 100));
     assert!(made.iter().all(|one| one.slice.starts_with("p-web-")));
     let mut odd = told(&["a"]);
     odd.endpoint_slices[0].address_type = "Magic".to_owned();
-    let plan = dispatch::plan(&mcs(&["p"], &["c"]), &all, &[("p".to_owned(), odd)].into(), &BTreeSet::new());
-    assert!(plan.put.is_empty());
+    let (put, _) = plan(&mcs(&["p"], &["c"]), &all, &[("p".to_owned(), odd)].into(), &BTreeSet::new());
+    assert!(put.is_empty());
+}
+
+/// One slice of 600 endpoints.
+fn large() -> ServiceEndpoints {
+    let endpoint = |at: usize| json!({"addresses": [format!("10.0.{}.{}", at / 250, at % 250)], "conditions": {"ready": true, "serving": true, "terminating": false}});
+    let mut told = told(&["web"]);
+    told.endpoint_slices[0].endpoints = (0..600).map(endpoint).collect();
+    told
+}
+
+/// Nobody can fill the hub by one object: whose slices are the largest are with nobody, and the others' are where they were.
+#[test]
+fn what_all_works_of_one_service_take_is_bounded_and_the_largest_are_left_out() {
+    let consumers: Vec<String> = (0..4000).map(|at| format!("c-{at}")).collect();
+    let all: Vec<Arc<Cluster>> =
+        ["p", "q", "r", "s", "t"].into_iter().chain(consumers.iter().map(String::as_str)).map(fit).collect();
+    let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
+    let mcs = mcs(&["p", "q", "r", "s", "t"], &consumers);
+    let crossing = Crossing::of(&mcs, &all);
+    let outline =
+        |provider: &str, told: &ServiceEndpoints| (provider.to_owned(), crossing.outline(provider, told));
+    assert!(object_size::bytes(&large()) > 50_000);
+    let told = [
+        outline("p", &large()),
+        outline("q", &told(&["web"])),
+        outline("r", &large()),
+        outline("s", &large()),
+    ];
+    let held = [
+        (one("c-1", "s", "s-web"), 60_000),
+        (one("c-1", "q", "q-web"), 2_000),
+        (one("c-1", "t", "t-web"), 2_000),
+    ];
+    let plan = crossing.plan(&told.clone().into(), &held.into());
+    assert_eq!(
+        plan.give,
+        ["p", "q", "r"].map(str::to_owned).into(),
+        "2 of 50 KB for 4,000 are below 512 MiB"
+    );
+    assert_eq!(
+        (plan.left_out.clone(), plan.remove),
+        (["s".to_owned()].into(), [one("c-1", "s", "s-web")].into())
+    );
+    let words = dispatch::too_much(&plan.left_out);
+    assert!(
+        words.starts_with("EndpointSlices of 1 clusters (s) are given to no consumer")
+            && words.contains("512 MiB")
+    );
+    // What a provider has with consumers that tells nothing now stays, and counts.
+    let held = [(one("c-1", "t", "t-web"), dispatch::MOST - 50_000_000)];
+    let plan = crossing.plan(&told.into(), &held.into());
+    assert_eq!((plan.give, plan.remove), (["q".to_owned()].into(), BTreeSet::new()));
+}
+
+/// The questions carry what the MultiClusterService says, unless that would be as much again for each cluster that it names.
+#[test]
+fn a_service_of_many_named_clusters_is_asked_for_by_its_types_alone() {
+    let many: Vec<String> = (0..2000).map(|at| format!("site-{at}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let spec =
+        |mcs: &MultiClusterService| service::question(mcs, "p").spec.workload.manifests[0]["spec"].clone();
+    assert_eq!(spec(&mcs(&many, &[])), json!({"types": ["CrossCluster"]}));
+    assert_eq!(spec(&mcs(&["p"], &[]))["providerClusters"], json!([{"name": "p"}]));
 }
 
 #[test]
@@ -380,8 +465,8 @@ fn of_what_a_site_tells_only_addresses_that_can_be_reached_go_along() {
     told.endpoint_slices[0].endpoints = addresses.map(endpoint).to_vec();
     told.endpoint_slices[0].ports = vec![json!({"port": 80, "name": "http", "x": {}})];
     let answers: BTreeMap<String, ServiceEndpoints> = [("p".to_owned(), told)].into();
-    let plan = dispatch::plan(&mcs(&["p"], &["c"]), &all, &answers, &BTreeSet::new());
-    let slice = &plan.put[0].spec.workload.manifests[0];
+    let (put, _) = plan(&mcs(&["p"], &["c"]), &all, &answers, &BTreeSet::new());
+    let slice = &put[0].spec.workload.manifests[0];
     assert_eq!(slice["endpoints"], json!([{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}]));
     assert_eq!(slice["ports"], json!([{"port": 80, "name": "http"}]));
     let large =

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use karmada_api::work::Work;
-use karmada_core::service_export::{self as export, Plan, There};
+use karmada_core::service_export::{self as export, Importing, There};
 use serde_json::{Value, json};
 
 const API: &str = "multicluster.x-k8s.io/v1alpha1";
@@ -34,13 +34,36 @@ fn question(cluster: &str, slices: Option<&[&str]>) -> Work {
     .unwrap()
 }
 
+/// What comes of all answers together.
+#[derive(Debug, Default, PartialEq)]
+struct Plan {
+    create: Vec<Value>,
+    update: Vec<Value>,
+    remove: BTreeSet<String>,
+    taken: BTreeSet<String>,
+    waits: bool,
+}
+
+fn planned(name: &str, questions: &[Work], own: &[Value], there: &There<'_>, clusters: &[&str]) -> Plan {
+    let mut there = there.clone();
+    there.own = own
+        .iter()
+        .map(|slice| (object::name(slice), serde_json::from_value(slice.clone()).unwrap()))
+        .collect();
+    let mut importing = Importing::of(("shop", name), &there);
+    let mut plan = Plan::default();
+    for question in questions {
+        let existing = |name: &str| own.iter().find(|slice| object::name(slice) == name).cloned();
+        let writes = importing.take(question, |name| clusters.contains(&name), existing);
+        plan.create.extend(writes.create);
+        plan.update.extend(writes.update);
+    }
+    let rest = importing.end();
+    Plan { remove: rest.remove, taken: rest.taken, waits: rest.waits, ..plan }
+}
+
 fn plan(questions: &[Work], own: &[Value]) -> Plan {
-    export::plan(
-        ("shop", "web"),
-        questions,
-        |_| false,
-        &There { own: own.iter().collect(), ..There::default() },
-    )
+    planned("web", questions, own, &There::default(), &[])
 }
 
 fn names(objects: &[Value]) -> Vec<&str> {
@@ -53,9 +76,7 @@ fn asked(
     held: &[&str],
 ) -> (Vec<String>, Vec<String>) {
     let asked = export::questions(export, binding, |name| name != "leaving", held.iter().copied());
-    let clusters =
-        asked.put.iter().map(|work| work.metadata.namespace.as_deref().unwrap().replace("karmada-es-", ""));
-    (clusters.collect(), asked.remove.into_iter().collect())
+    (asked.ask, asked.remove.into_iter().collect())
 }
 
 #[test]
@@ -130,27 +151,25 @@ fn what_has_the_name_already_is_left_alone_or_waited_for() {
     let told = [question("a", Some(&["web-1"]))];
     let named: BTreeSet<&str> = ["imported-a-web-1"].into();
     let foreign = There { foreign: named.clone(), ..There::default() };
-    let left = export::plan(("shop", "web"), &told, |_| false, &foreign);
+    let left = planned("web", &told, &[], &foreign, &[]);
     assert_eq!((left.create.len(), left.waits, left.taken.len()), (0, false, 1));
     let others = There { of_others: named, ..There::default() };
-    let waits = export::plan(("shop", "web"), &told, |_| false, &others);
+    let waits = planned("web", &told, &[], &others, &[]);
     assert_eq!((waits.create.len(), waits.waits, waits.taken.len()), (0, true, 0));
 }
 
 #[test]
 fn slices_of_clusters_whose_names_begin_alike_have_two_names_on_the_hub() {
     let told = [question("a", Some(&["b-web"])), question("a-b", Some(&["web"]))];
-    let plan = export::plan(("shop", "web"), &told, |name| ["a", "a-b"].contains(&name), &There::default());
-    assert_eq!(names(&plan.create), ["imported-a-b-web", "imported-a.b-web"]);
+    let plan = planned("web", &told, &[], &There::default(), &["a", "a-b"]);
+    assert_eq!(names(&plan.create), ["imported-a.b-web", "imported-a-b-web"]);
 }
 
 #[test]
 fn a_service_whose_derived_name_is_too_long_is_kept_nowhere() {
     let long = "w".repeat(56);
-    let plan =
-        export::plan(("shop", &long), &[question("a", Some(&["web-1"]))], |_| false, &There::default());
+    let plan = planned(&long, &[question("a", Some(&["web-1"]))], &[], &There::default(), &[]);
     assert_eq!(plan, Plan::default());
-    let fits =
-        export::plan(("shop", &long[1..]), &[question("a", Some(&["web-1"]))], |_| false, &There::default());
+    let fits = planned(&long[1..], &[question("a", Some(&["web-1"]))], &[], &There::default(), &[]);
     assert_eq!(fits.create.len(), 1);
 }
