@@ -241,6 +241,10 @@ impl Detector {
             Ok(BindingChange::Create(binding)) => self.create_binding(&resource, &binding).await?,
             Ok(BindingChange::Update(binding)) => api.update(&resource, fetch::to_value(&binding)?).await,
             Err(error @ BindingError::OtherOwner { .. }) => return Err(Error::Other(error.to_string())),
+            Err(error @ BindingError::OtherKind { .. }) => {
+                self.tell(template, EventType::Warning, events::APPLY_POLICY_FAILED, &error.to_string());
+                return Err(Error::Other(error.to_string()));
+            }
             Err(BindingError::Interpret(error)) => return self.uninterpreted(template, &error),
         };
         match written {

@@ -37,6 +37,14 @@ pub fn is_of_another(binding: &ResourceBinding, template: &Value) -> bool {
     !uid.is_empty() && uid != object::uid(template)
 }
 
+/// Whether a binding places objects of another group or kind than this, in whatever version. A binding's name has the kind of what it places and not the
+/// group, and `Service` is a kind of more than one: such a binding is somebody else's, whoever owns it.
+pub fn is_of_another_kind(binding: &ResourceBinding, api_version: &str, kind: &str) -> bool {
+    let placed = &binding.spec.resource;
+    let group = |api_version| object::group_version(api_version).0;
+    !placed.kind.is_empty() && (group(&placed.api_version), &*placed.kind) != (group(api_version), kind)
+}
+
 /// Whether nothing but this decision will end a binding whose template is gone, or is another by now (`template` is what has its name):
 /// nobody owns it, though it was made for an object. With an owner it is the garbage collector's, and one by hand, without a uid, is
 /// its maker's.

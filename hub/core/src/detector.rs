@@ -270,6 +270,16 @@ pub enum BindingError {
         /// Uid of its owner.
         owner: String,
     },
+    /// A binding of that name places an object of another kind. Try again: with that one it may go.
+    #[error(
+        "binding {name} places {places} of the same name: this object is placed once that binding is gone"
+    )]
+    OtherKind {
+        /// The binding.
+        name: String,
+        /// The kind that it places.
+        places: String,
+    },
     /// The template cannot be read.
     #[error("the template cannot be interpreted: {0}")]
     Interpret(#[from] InterpretError),
@@ -292,7 +302,7 @@ pub enum BindingChange {
 /// the caller looks it up first, and makes no binding where it does not exist.
 ///
 /// # Errors
-/// `existing` is of an older template ([`BindingError::OtherOwner`]), or this one cannot be read ([`BindingError::Interpret`]).
+/// `existing` is of an older template ([`BindingError::OtherOwner`]) or of another kind ([`BindingError::OtherKind`]), or this one cannot be read ([`BindingError::Interpret`]).
 pub fn plan_binding(
     template: &Value,
     policy: &PropagationPolicy,
@@ -320,6 +330,11 @@ pub fn plan_binding(
     if let Some(owner) = owner.filter(|owner| owner.uid != object::uid(template)) {
         let (name, owner) = (existing.name().to_owned(), owner.uid.clone());
         return Err(BindingError::OtherOwner { name, owner });
+    }
+    if belonging::is_of_another_kind(existing, object::api_version(template), object::kind(template)) {
+        let placed = &existing.spec.resource;
+        let places = format!("{} of {}", placed.kind, placed.api_version);
+        return Err(BindingError::OtherKind { name: existing.name().to_owned(), places });
     }
     if belonging::is_left_over(existing, Some(template)) {
         return Ok(BindingChange::Replace);

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use karmada_api::binding::{BindingSnapshot, BindingSpec, ObjectReference, ResourceBinding, TargetCluster};
 use karmada_api::names;
-use karmada_api::object::group_version;
 use karmada_api::policy::PurgeMode;
 use karmada_api::strings::{annotations, finalizers, labels};
 
 use super::agreement::{Wish, agree};
 use super::label_key;
+use crate::belonging;
 use crate::targets::target_clusters;
 
 /// What another referrer wishes, by namespace and name; none where there is no such referrer.
@@ -147,13 +147,6 @@ fn enter(binding: &mut ResourceBinding, referrer: &ResourceBinding) {
     binding.metadata.labels.get_or_insert_default().insert(key, id);
 }
 
-/// Whether two references are to objects of one kind, in whatever version. A binding's name tells the kind alone, not its group: `Service` is
-/// a kind of more than one.
-fn is_one_kind(one: &ObjectReference, other: &ObjectReference) -> bool {
-    let group = |of: &ObjectReference| group_version(&of.api_version).0.to_owned();
-    (group(one), &one.kind) == (group(other), &other.kind)
-}
-
 /// The binding of `object` with `referrer` entered; `existing` is what has its name now.
 ///
 /// # Errors
@@ -179,7 +172,7 @@ pub fn attach(
     }
     let mut owners = existing.metadata.owner_references.iter().flatten();
     let is_anothers = owners.any(|owner| owner.controller == Some(true) && owner.uid != object.uid);
-    if is_anothers || !is_one_kind(&existing.spec.resource, object) {
+    if is_anothers || belonging::is_of_another_kind(existing, &object.api_version, &object.kind) {
         return Err(AttachError::OtherOwner(existing.name().to_owned()));
     }
     let mut wanted = existing.clone();

@@ -383,6 +383,28 @@ fn a_binding_of_an_older_template_waits() {
     ));
 }
 
+/// By its name it could be this one's, and no controller owns it, as where a MultiClusterService made it.
+#[test]
+fn a_binding_of_another_kind_of_that_name_is_neither_written_nor_replaced() {
+    let policy = policy("p", "default", json!({"resourceSelectors": all_deployments()}));
+    let mut existing = made(&deployment(), &policy);
+    existing.metadata.owner_references = Some(Vec::new());
+    let change = |api_version: &str, kind: &str| {
+        let mut template = deployment();
+        template["apiVersion"] = json!(api_version);
+        template["kind"] = json!(kind);
+        detector::plan_binding(&template, &policy, Some(&existing), NATIVE, None)
+    };
+    for (api_version, kind) in
+        [("other.example.com/v1", "Deployment"), ("v1", "Deployment"), ("apps/v1", "deployment")]
+    {
+        let error = change(api_version, kind).unwrap_err();
+        assert!(matches!(&error, BindingError::OtherKind { .. }), "{api_version} {kind}: {error}");
+        assert!(error.to_string().contains("places Deployment of apps/v1"));
+    }
+    assert!(change("apps/v1beta1", "Deployment").is_ok(), "in another version it is the same");
+}
+
 /// As an orphaning deletion leaves it: the new template's Works are not those of the one before.
 #[test]
 fn a_binding_that_nobody_owns_any_more_is_replaced_where_its_template_is_another() {
