@@ -20,5 +20,7 @@ mod machines;
 mod recorded;
 #[path = "pair/restores.rs"]
 mod restores;
+#[path = "pair/resumption.rs"]
+mod resumption;
 #[path = "pair/stream.rs"]
 mod stream;

@@ -293,11 +293,12 @@ async fn customizations_are_told_by_content() {
     let identity_store = IdentityStore::Directory(state.path().to_owned());
     let config = Config { state_dir: Some(state.path().to_owned()), ..hub.config("site1") };
     let told = |script: &str| {
-        // Large enough for several frames: what is no script is in it as a comment.
+        // Large enough for several frames, which no script may be.
         let noise: String =
             (0..40_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
-        let script = format!("function ReflectStatus(o) return {{said = '{script}'}} end --{noise}");
-        let all = json!([{"metadata": {"name": "c"}, "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"},
+        let script = format!("function ReflectStatus(o) return {{said = '{script}'}} end");
+        let metadata = json!({"name": "c", "annotations": {"noise": noise}});
+        let all = json!([{"metadata": metadata, "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"},
             "customizations": {"statusReflection": {"luaScript": script}}}}]);
         Arc::new(Document::new(Table::Customizations, &all.to_string().into()))
     };

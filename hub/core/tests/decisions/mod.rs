@@ -7,6 +7,7 @@ mod expressions;
 mod overrides;
 mod residency;
 mod scheduling;
+mod statuses;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;

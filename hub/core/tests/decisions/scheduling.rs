@@ -247,6 +247,20 @@ fn what_was_written_before_the_status_is_told_and_not_decided_once_more() {
         let told = schedule(&placed, &clusters);
         assert_eq!(result(&told), result(&schedule(&new, &clusters)), "{placement}");
         assert!(scheduler::status(&placed, &placed.spec.clusters, &told, now()).is_some());
+        // Nor where its clusters would not be chosen any more: they were chosen.
+        let mut chosen = placed.clone();
+        let term = json!({"labelSelector": {"matchLabels": {"gone": "by now"}}});
+        let placement = chosen.spec.placement.as_mut().unwrap();
+        placement.cluster_affinities.clear();
+        placement.cluster_affinity = serde_json::from_value(term).unwrap();
+        let applied = serde_json::to_string(&placement).unwrap();
+        chosen
+            .metadata
+            .annotations
+            .as_mut()
+            .unwrap()
+            .insert("policy.karmada.io/applied-placement".into(), applied);
+        assert_eq!(scheduler::apply(&chosen, &schedule(&chosen, &clusters)), None);
     }
 }
 

@@ -11,6 +11,9 @@ use crate::testing::noise;
 use crate::work_body;
 
 mod changes;
+mod credit;
+mod removals;
+mod restored_hub;
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -62,6 +65,17 @@ fn upsert(key: &str, revision: u64, image: &str) -> WorkEvent {
 
 fn deleting(key: &str, revision: u64) -> WorkEvent {
     WorkEvent::Upsert(Work { deleting: true, ..work(key, revision, "x") })
+}
+
+fn holding(passed: u64) -> Option<SessionHold> {
+    let held = Batch { epoch: 7, revision: 4, timeline: 1 };
+    Some(SessionHold { held, start: 2, passed })
+}
+
+/// What is granted in one go: a third of what the bodies here take.
+fn some_credit(session: &mut Session) {
+    let credit = v1::Credit { messages: 10, bytes: 100_000 };
+    say(session, agent_frame::Body::Credit(credit), secs(1));
 }
 
 /// An event is kept until it is written, with what it names.
@@ -210,125 +224,6 @@ fn listings_that_an_agent_asks_for_are_few_and_one_at_a_time() {
     assert_eq!(relists(&mut session), 0, "and that is all");
 }
 
-fn holding(passed: u64) -> Option<SessionHold> {
-    let held = Batch { epoch: 7, revision: 4, timeline: 1 };
-    Some(SessionHold { held, start: 2, passed })
-}
-
-/// The hub was restored: its body of a Work may be older than the one that the site has. Once the site has it, what comes is newer.
-#[test]
-fn a_body_that_is_listed_while_deletes_are_held_takes_nothing_away() {
-    for (passed, keeps) in [(0, true), (SessionHold::ALL, false)] {
-        let credit = Some(plenty());
-        let hello = Hello { objects: 2, credit, boot_id: "b".into(), ..Hello::default() };
-        let opening = Opening { restore_hold: holding(passed), ..opening(None) };
-        let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-        let told = |session: &mut Session| {
-            let bodies = frames(session).into_iter().filter_map(|frame| match frame.body {
-                Some(hub_frame::Body::Upsert(u)) if !u.offer => Some((u.key, u.keep_former)),
-                _ => None,
-            });
-            bodies.collect::<Vec<_>>()
-        };
-        for key in ["a", "b"] {
-            session.work(upsert(key, 3, "of the backup"));
-        }
-        session.work(WorkEvent::Synced { revision: 9 });
-        assert_eq!(told(&mut session), [], "offered");
-        for key in ["a", "b"] {
-            say(&mut session, agent_frame::Body::Want(Want { key: key.into(), hash: Bytes::new() }), secs(1));
-        }
-        assert_eq!(told(&mut session), [("a".into(), keeps), ("b".into(), keeps)]);
-        session.work(upsert("a", 10, "of a person"));
-        assert_eq!(told(&mut session), [("a".into(), keeps)], "whoever wrote it saw the backup's");
-        say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 10 }), secs(1));
-        session.work(upsert("a", 11, "of the same person"));
-        session.work(upsert("b", 12, "likewise"));
-        assert_eq!(told(&mut session), [("a".into(), false), ("b".into(), false)]);
-    }
-}
-
-#[test]
-fn a_delete_that_is_held_is_not_let_go_by_what_changes_it() {
-    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { restore_hold: holding(0), ..opening(None) };
-    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-    session.work(deleting("a", 3));
-    session.work(WorkEvent::Synced { revision: 9 });
-    assert_eq!(sent(&mut session), ["welcome", "start", "end@9"]);
-    session.work(deleting("a", 10));
-    session.work(deleting("b", 11));
-    assert_eq!(sent(&mut session), ["deleted b@11"], "b was deleted since");
-    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 11 }), secs(1));
-    let batch = Batch { epoch: 7, revision: 9, timeline: 2 };
-    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
-    assert!(effects.contains(&Effect::DeletesHeld(batch, 1)), "{effects:?}");
-    assert_eq!(session.next_report(secs(1)), None, "the hold goes on");
-    session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 12, preserve: false });
-    assert_eq!(sent(&mut session), [""; 0], "what the site has of it is an orphan");
-}
-
-/// The site had the deletion before the hub was restored: it removes the Work, held or not, and is then told to forget it.
-#[test]
-fn what_the_site_removed_itself_is_not_held_from_it() {
-    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { restore_hold: holding(0), ..opening(None) };
-    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-    session.work(deleting("a", 3));
-    session.work(WorkEvent::Synced { revision: 9 });
-    assert_eq!(sent(&mut session), ["welcome", "start", "end@9"]);
-    let (key, uid) = ("a".to_owned(), "u-a".to_owned());
-    let removed = v1::Removed { key, uid, revision: 3, held: true, ..v1::Removed::default() };
-    say(&mut session, agent_frame::Body::Removed(removed), secs(1));
-    assert!(matches!(session.next_report(secs(1)), Some(Report::Finalize { .. })));
-    session.work(WorkEvent::Deleted { key: "a".into(), uid: "u-a".into(), revision: 12, preserve: false });
-    assert_eq!(sent(&mut session), ["released a@12"]);
-    // Nothing waits any more. The listing said that something does, so that the site has written no cursor: it is listed once more.
-    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 12 }), secs(1));
-    assert!(matches!(session.next_report(secs(1)), Some(Report::HoldEnds(_))));
-    session.tick(session.deadline());
-    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
-    assert_eq!(effects.iter().filter(|effect| **effect == Effect::Relist).count(), 1, "{effects:?}");
-    session.listing_starts();
-    session.work(WorkEvent::Synced { revision: 12 });
-    let told = frames(&mut session);
-    let ends =
-        |frame: &HubFrame| matches!(&frame.body, Some(hub_frame::Body::SnapshotEnd(end)) if !end.withheld);
-    assert!(told.iter().any(ends), "{told:?}");
-}
-
-#[test]
-fn a_hold_of_nothing_ends_when_the_site_has_the_listing() {
-    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { restore_hold: holding(0), ..opening(None) };
-    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-    session.work(upsert("a", 3, "1"));
-    session.work(WorkEvent::Synced { revision: 9 });
-    sent(&mut session);
-    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 8 }), secs(1));
-    assert_eq!(session.next_report(secs(1)), None);
-    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 9 }), secs(1));
-    let ends = Report::HoldEnds(Batch { epoch: 7, revision: 4, timeline: 1 });
-    assert_eq!(session.next_report(secs(1)), Some(ends));
-}
-
-/// A frame of the epoch before that was on its way, or an agent that lies.
-#[test]
-fn an_ack_of_another_epoch_acknowledges_nothing() {
-    let hello = Hello { objects: 2, credit: Some(plenty()), boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { restore_hold: holding(0), ..opening(None) };
-    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-    session.work(upsert("a", 3, "1"));
-    session.work(WorkEvent::Synced { revision: 9 });
-    sent(&mut session);
-    for epoch in [6, 8] {
-        say(&mut session, agent_frame::Body::Ack(Ack { epoch, cursor: 9 }), secs(1));
-    }
-    assert_eq!(session.next_report(secs(1)), None, "what is held goes on");
-    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
-    assert!(!effects.contains(&Effect::Persisted(9)), "{effects:?}");
-}
-
 /// An agent writes such a cursor as its session ends, and is told no more of what lies before it.
 #[test]
 fn a_pong_tells_no_cursor_while_a_body_is_on_its_way() {
@@ -342,25 +237,6 @@ fn a_pong_tells_no_cursor_while_a_body_is_on_its_way() {
     assert_eq!(sent(&mut session).pop().as_deref(), Some("upsert a@2"), "the end of it");
     say(&mut session, ping(), secs(2));
     assert_eq!(sent(&mut session), ["pong@2"]);
-}
-
-/// The revisions that the agent knows are of another history: it is to count anew. Where they are not, they go on.
-#[test]
-fn differences_from_another_history_are_told_anew() {
-    for of_our_history in [false, true] {
-        let features = vec![karmada_proto::DIGESTS.to_owned()];
-        let digest_seed = Bytes::from_static(&[5; 16]);
-        let hello = Hello { objects: 2, features, digest_seed, credit: Some(plenty()), ..Hello::default() };
-        let opening = Opening { of_our_history, ..opening(None) };
-        let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-        session.work(upsert("a", 3, "1"));
-        session.work(WorkEvent::Synced { revision: 9 });
-        let starts = frames(&mut session).into_iter().find_map(|frame| match frame.body {
-            Some(hub_frame::Body::SnapshotStart(start)) => Some((start.differences, start.anew)),
-            _ => None,
-        });
-        assert_eq!(starts, Some((true, !of_our_history)));
-    }
 }
 
 #[test]
@@ -458,89 +334,6 @@ fn newest_wins_and_a_deletion_is_told_once_until_the_agent_answers() {
 }
 
 #[test]
-fn an_agent_without_a_ledger_learns_what_to_remove() {
-    let mut session = open(0, None, plenty());
-    session.work(deleting("a", 5));
-    session.work(WorkEvent::Synced { revision: 9 });
-    assert_eq!(sent(&mut session), ["welcome", "start", "upsert a@0 suspended", "deleted a@0", "end@9"]);
-}
-
-#[test]
-fn credit_bounds_what_is_on_the_way_and_a_newer_state_replaces_a_half_sent_one() {
-    let mut session = open(0, Some(1), v1::Credit { messages: 10, bytes: 100_000 });
-    session.work(upsert("a", 2, &noise(300_000, 1)));
-    let first = frames(&mut session);
-    let bytes = |frames: &[HubFrame]| -> usize {
-        let chunk = |f: &HubFrame| match &f.body {
-            Some(hub_frame::Body::Upsert(u)) => u.chunk.len(),
-            _ => 0,
-        };
-        assert!(frames.iter().all(|f| chunk(f) <= CHUNK));
-        frames.iter().map(chunk).sum()
-    };
-    assert_eq!(bytes(&first), 100_000);
-    session.work(upsert("a", 3, "small"));
-    assert_eq!(session.next_frame(), None);
-    say(&mut session, agent_frame::Body::Credit(v1::Credit { messages: 10, bytes: 100_000 }), secs(1));
-    assert_eq!(sent(&mut session), ["upsert a@3"]);
-}
-
-/// What is granted in one go: a third of what the bodies here take.
-fn some_credit(session: &mut Session) {
-    let credit = v1::Credit { messages: 10, bytes: 100_000 };
-    say(session, agent_frame::Body::Credit(credit), secs(1));
-}
-
-/// Each change comes before the line has taken the body of the one before.
-#[test]
-fn a_work_that_changes_faster_than_the_line_takes_it_comes_through_all_the_same() {
-    let mut session = open(0, Some(1), v1::Credit { messages: 10, bytes: 0 });
-    let mut whole = 0;
-    for revision in 2..40 {
-        session.work(upsert("a", revision, &noise(200_000, revision)));
-        some_credit(&mut session);
-        let ends = frames(&mut session).into_iter().filter(|frame| match &frame.body {
-            Some(hub_frame::Body::Upsert(u)) => u.offset + u.chunk.len() as u64 == u.encoded_size,
-            _ => false,
-        });
-        whole += ends.count();
-    }
-    assert!(whole >= 8, "{whole} bodies came through");
-    // The newest does once the changes end, and who suspends the Work does not wait for what is on its way.
-    session.work(upsert("a", 40, &noise(200_000, 40)));
-    let suspended = Work { suspended: true, ..work("a", 41, "last") };
-    session.work(WorkEvent::Upsert(suspended));
-    some_credit(&mut session);
-    assert_eq!(sent(&mut session), ["upsert a@41 suspended"]);
-}
-
-/// What was given up half sent is not the site's, though a cursor passes its revision.
-#[test]
-fn an_ack_is_none_of_a_body_that_was_given_up() {
-    let credit = Some(v1::Credit { messages: 10, bytes: 100_000 });
-    let hello = Hello { objects: 2, credit, boot_id: "b".into(), ..Hello::default() };
-    let opening = Opening { restore_hold: holding(0), ..opening(None) };
-    let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-    session.work(upsert("a", 3, &noise(200_000, 1)));
-    session.work(WorkEvent::Synced { revision: 9 });
-    sent(&mut session);
-    let want = || agent_frame::Body::Want(Want { key: "a".into(), hash: Bytes::new() });
-    say(&mut session, want(), secs(1));
-    let most = sent(&mut session);
-    assert!(!most.is_empty() && most.iter().all(|piece| piece == "upsert a@0"), "most of it: {most:?}");
-    session.work(upsert("a", 10, "of a person"));
-    say(&mut session, agent_frame::Body::Ack(Ack { epoch: 7, cursor: 9 }), secs(1));
-    // The agent asks for what it was offered, whose place the newer one has taken.
-    say(&mut session, want(), secs(1));
-    some_credit(&mut session);
-    let told = frames(&mut session);
-    let Some(hub_frame::Body::Upsert(told)) = &told[0].body else { panic!("{told:?}") };
-    assert!(told.keep_former && told.cursor == 10, "whoever wrote it saw the backup's: {told:?}");
-    let effects: Vec<_> = std::iter::from_fn(|| session.next_effect()).collect();
-    assert!(!effects.contains(&Effect::Relist), "{effects:?}");
-}
-
-#[test]
 fn silence_makes_late_then_probed_then_dead() {
     let mut session = open(0, Some(1), plenty());
     sent(&mut session);
@@ -607,131 +400,6 @@ fn a_failed_report_is_offered_again_after_a_pause() {
     assert_eq!(session.next_report(secs(2)), Some(report));
 }
 
-fn never_held(revision: u64) -> agent_frame::Body {
-    agent_frame::Body::Removed(v1::Removed {
-        key: "a".into(),
-        uid: "u-a".into(),
-        revision,
-        never_held: true,
-        ..v1::Removed::default()
-    })
-}
-
-#[test]
-fn an_agent_that_never_held_it_is_sent_what_to_remove_once_and_only_evidence_finalises() {
-    let mut session = open(1, Some(10), plenty());
-    session.work(deleting("a", 11));
-    assert_eq!(sent(&mut session), ["welcome", "deleted a@11"]);
-    say(&mut session, never_held(11), secs(1));
-    assert_eq!(session.next_report(secs(1)), None, "that nothing was looked for is no evidence");
-    assert_eq!(sent(&mut session), ["upsert a@10 suspended", "deleted a@11"]);
-    say(&mut session, never_held(11), secs(1));
-    let Some(Report::Notice(notice)) = session.next_report(secs(1)) else {
-        panic!("it is shown to a person")
-    };
-    assert!(notice.warning && notice.key == "a");
-    assert_eq!(sent(&mut session), [""; 0], "not for ever");
-    let evidence = v1::Removed {
-        key: "a".into(),
-        uid: "u-a".into(),
-        revision: 11,
-        object_uids: vec!["o1".into()],
-        ..v1::Removed::default()
-    };
-    say(&mut session, agent_frame::Body::Removed(evidence), secs(1));
-    session.report_done(Report::Notice(notice), false, secs(1));
-    let gone = Report::Finalize { key: "a".into(), uid: "u-a".into(), objects: vec!["o1".into()] };
-    assert_eq!(session.next_report(secs(1)), Some(gone));
-    say(&mut session, never_held(11), secs(1));
-    assert_eq!((sent(&mut session).len(), session.refused()), (0, 1), "nobody asked");
-}
-
-#[test]
-fn a_removal_without_evidence_is_no_removal() {
-    let mut session = open(1, Some(10), plenty());
-    session.work(deleting("a", 11));
-    assert_eq!(sent(&mut session), ["welcome", "deleted a@11"]);
-    let bare = || v1::Removed { key: "a".into(), uid: "u-a".into(), revision: 11, ..v1::Removed::default() };
-    say(&mut session, agent_frame::Body::Removed(bare()), secs(1));
-    assert_eq!(session.next_report(secs(1)), None, "it does not say that the body was held");
-    assert_eq!(sent(&mut session), ["upsert a@10 suspended", "deleted a@11"]);
-    let absent = v1::Removed { held: true, ..bare() };
-    say(&mut session, agent_frame::Body::Removed(absent), secs(1));
-    let gone = Report::Finalize { key: "a".into(), uid: "u-a".into(), objects: Vec::new() };
-    assert_eq!(session.next_report(secs(1)), Some(gone), "what it names was not there any more");
-}
-
-/// A Work in the store whose manifests cannot be read is told to be removed all the same.
-#[test]
-fn a_work_that_cannot_be_read_holds_up_nothing() {
-    let mut session = open(0, None, plenty());
-    let json = Bytes::from_static(br#"{"metadata":{"name":"a","uid":"u-a"},"spec":{"workload":"none"}}"#);
-    let broken = Work::from_json(5, json.into()).unwrap();
-    session.work(WorkEvent::Upsert(Work { deleting: true, ..broken }));
-    session.work(WorkEvent::Synced { revision: 9 });
-    assert_eq!(sent(&mut session), ["welcome", "start", "deleted a@0", "end@9"]);
-}
-
-fn status(key: &str, decoded_size: u64) -> agent_frame::Body {
-    agent_frame::Body::WorkStatus(WorkStatus {
-        key: key.into(),
-        uid: "u-a".into(),
-        generation: 4,
-        decoded_size,
-        manifest_statuses: Bytes::from_static(b"[]"),
-        ..WorkStatus::default()
-    })
-}
-
-#[test]
-fn who_overspends_is_closed_and_heard_no_more() {
-    let mut session = open(1, Some(10), plenty());
-    sent(&mut session);
-    for _ in 0..256 {
-        say(&mut session, status("a", 2), secs(1));
-    }
-    assert!(!session.finished() && session.reports() == 1, "as much as was granted");
-    say(&mut session, status("b", 2), secs(1));
-    assert_eq!(session.reports(), 1);
-    assert_eq!(sent(&mut session), ["close PROTOCOL"]);
-    say(&mut session, status("b", 2), secs(1));
-    assert_eq!(session.reports(), 1, "what comes after the end is not looked at");
-}
-
-#[test]
-fn removals_orphans_and_events_are_paid_for_by_everybody() {
-    let reports = || {
-        let removed = v1::Removed { key: "a".into(), ..v1::Removed::default() };
-        let orphans = v1::Orphans { keys: vec!["k".into()] };
-        [
-            agent_frame::Body::Removed(removed),
-            agent_frame::Body::Orphans(orphans),
-            agent_frame::Body::Event(v1::EventReport::default()),
-        ]
-    };
-    for features in [vec![], vec!["of-its-own".to_owned()]] {
-        let hello = Hello { features, boot_id: "b".into(), ..Hello::default() };
-        let opening = opening(Some(10));
-        let mut session = Session::open(hello, &opening, &Options::default(), Duration::ZERO);
-        for _ in 0..100 {
-            reports().into_iter().for_each(|body| say(&mut session, body, secs(1)));
-        }
-        assert!(sent(&mut session).contains(&"close PROTOCOL".to_owned()));
-    }
-}
-
-#[test]
-fn what_would_unpack_to_too_much_is_refused_before_it_is() {
-    let mut session = open(1, Some(10), plenty());
-    say(&mut session, status("a", karmada_proto::STATUS_LIMIT as u64 + 1), secs(1));
-    let cluster = v1::ClusterStatus { encoding: 1, decoded_size: u64::MAX, body: Bytes::from_static(b"x") };
-    say(&mut session, agent_frame::Body::ClusterStatus(cluster), secs(1));
-    assert_eq!((session.reports(), session.refused()), (0, 2));
-    say(&mut session, status("a", 2), secs(1));
-    let Some(Report::Work(report, Some(packed))) = session.next_report(secs(1)) else { panic!() };
-    assert_eq!((report.generation, report.manifest_statuses, packed.open().unwrap().len()), (4, None, 2));
-}
-
 #[test]
 fn a_refusal_is_of_what_was_sent_and_an_unknown_tombstone_is_no_failed_application() {
     let mut session = open(1, Some(10), plenty());
@@ -755,44 +423,6 @@ fn a_refusal_is_of_what_was_sent_and_an_unknown_tombstone_is_no_failed_applicati
     sent(&mut session);
     say(&mut session, nack(12, NackCode::UnknownReason), secs(1));
     assert!(matches!(session.next_report(secs(1)), Some(Report::Notice(_))));
-}
-
-/// A link that stands for a minute at 10 KiB a second brings 600 KiB: what is to be removed at the site comes through it in each session, also
-/// where a document of three megabytes is told, which never would.
-#[test]
-fn a_large_document_does_not_keep_works_back_for_ever() {
-    let mut state = 1_u64;
-    let noise: Vec<u8> = (0..2 << 20)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        })
-        .collect();
-    let document = Arc::new(Document::new(Table::Customizations, &noise.into()));
-    for link in 0..3 {
-        let hello = Hello {
-            credit: Some(plenty()),
-            boot_id: "b".into(),
-            features: vec![karmada_proto::DOCUMENTS.to_owned()],
-            ..Hello::default()
-        };
-        let mut session = Session::open(hello, &opening(None), &Options::default(), Duration::ZERO);
-        session.obey(SessionOrder::Tell(document.clone()), secs(0));
-        session.work(upsert("a", 3, "1"));
-        session.work(WorkEvent::Synced { revision: 10 });
-        let (mut bytes, mut offsets, mut works) = (0, Vec::new(), Vec::new());
-        while bytes < 600 * 1024
-            && let Some(frame) = session.next_frame()
-        {
-            bytes += frame::size(&frame);
-            match frame.body {
-                Some(hub_frame::Body::Document(document)) => offsets.push(document.offset),
-                Some(hub_frame::Body::Upsert(upsert)) => works.push(upsert.key),
-                _ => {}
-            }
-        }
-        assert_eq!(works, ["a"], "link {link}: document from {:?} to {:?}", offsets.first(), offsets.last());
-    }
 }
 
 /// An agent of before the dictionary cannot read what was packed with it.
