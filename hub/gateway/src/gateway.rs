@@ -3,7 +3,7 @@
 //! In: what the hub wants of its agents (to leave, to report again, to trust other CAs), and identities that are looked at anew. Out:
 //! orders to sessions, by their handles; sessions that are ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::awaited_tunnels::AwaitedTunnels;
 use crate::encodings::Encodings;
 use crate::options::Options;
-use crate::ports::{Batch, Occurrence, Ports, Retention, SessionRefusal};
+use crate::ports::{Batch, Occurrence, PortError, Ports, Retention, SessionRefusal};
 use crate::rate::{Buckets, LineBudget, Rate};
 use crate::session::{Document, SessionOrder};
 use crate::session_admission;
@@ -221,6 +221,22 @@ impl Gateway {
         if let Some(handle) = self.fleet.handle(cluster) {
             handle.order(SessionOrder::ConfirmDeletes(batch));
         }
+    }
+
+    /// Of `orphans`, the names that stand on `cluster` as such, forgets those that are Works of the hub's by now: what was decided was of the objects of another,
+    /// and must not be carried out once this Work is gone. Writes nothing where there are none.
+    ///
+    /// # Errors
+    /// The Cluster cannot be written now.
+    pub async fn forget_placed_orphans(
+        &self,
+        cluster: &str,
+        orphans: &BTreeSet<&str>,
+    ) -> Result<(), PortError> {
+        if !orphans.iter().any(|key| self.ports.works.holds(cluster, key)) {
+            return Ok(());
+        }
+        self.ports.statuses.orphans(cluster, Vec::new()).await
     }
 
     /// Has the site of `cluster` let go of what it enforces and the hub knows nothing of: names, and whether their objects stay.

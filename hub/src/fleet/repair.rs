@@ -2,10 +2,12 @@
 //! somebody edited or wiped on the hub would stay so.
 //!
 //! In: changes of Clusters. Out: where a Cluster says something else than its agent did, as the fleet's state finds
-//! ([`StatusVerdict`]), the agent is asked to say it again; where a person let deletes go out, its session is told. Nothing is asked or written
+//! ([`StatusVerdict`]), the agent is asked to say it again; where a person let deletes go out, its session is told; where a Work has the name of an orphan by now, the orphan is
+//! forgotten. Nothing is asked or written
 //! while nothing differs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karmada_controllers::port::Key;
 use karmada_controllers::runner::{Action, Controller, Error};
@@ -14,6 +16,9 @@ use karmada_gateway::fleet::{AGAIN, StatusVerdict};
 use karmada_registry::Registry;
 
 use karmada_core::orphans::Orphans;
+
+/// How soon a Cluster with orphans is looked at again, whatever changes: a Work may have come to be by the name of one.
+const ORPHANS_AGAIN: Duration = Duration::from_secs(60);
 
 /// Looks at every Cluster that changes.
 pub struct Repair {
@@ -45,12 +50,18 @@ impl Controller for Repair {
         if let Some(batch) = super::reports::confirmed(&cluster) {
             self.gateway.confirm_deletes(&key.name, batch);
         }
-        let decided = Orphans::of(&cluster).decided();
+        let orphans = Orphans::of(&cluster);
+        let cannot = |error: karmada_gateway::ports::PortError| Error::Other(error.message);
+        let names = orphans.fates().keys().map(String::as_str).collect();
+        self.gateway.forget_placed_orphans(&key.name, &names).await.map_err(cannot)?;
+        let decided = orphans.decided();
         if !decided.is_empty() {
             self.gateway.let_go(&key.name, decided);
         }
+        // Nothing tells of a Work that is made by the name of an orphan.
+        let rest = if orphans.count() == 0 { Action::Done } else { Action::RequeueAfter(ORPHANS_AGAIN) };
         Ok(match self.gateway.fleet().verdict(&key.name, &cluster) {
-            StatusVerdict::Right => Action::Done,
+            StatusVerdict::Right => rest,
             StatusVerdict::Wait(wait) => Action::RequeueAfter(wait),
             StatusVerdict::Ask => {
                 if self.gateway.ask_cluster_status(&key.name) {

@@ -206,6 +206,10 @@ async fn a_word_on_orphans_is_carried_to_the_site() {
     });
     let gone: Vec<_> = gone.collect();
     assert_eq!(gone, [("stray".to_owned(), true)], "what is undecided stays, and what the hub holds by now");
+    // What was decided was of another: it is not carried out once this Work is gone.
+    let left = rig.cluster();
+    let left = left["metadata"]["annotations"][annotations::ORPHANS].as_str().unwrap().to_owned();
+    assert_eq!(left, r#"{"kept":"undecided","stray":"release"}"#);
 }
 
 // ---------------------------------------------------------------------------------- resource models

@@ -13,15 +13,16 @@ use karmada_agent::ledger::Ledger;
 use karmada_bare::{Incoming, Outgoing};
 use karmada_certs::PeerIdentity;
 use karmada_controllers::events::Recorder;
-use karmada_controllers::port::Api;
+use karmada_controllers::port::{Api, Key};
 use karmada_controllers::queue::Queue;
+use karmada_controllers::runner::Controller;
 use karmada_controllers::workqueues::Workqueues;
 use karmada_core::cluster::Grace;
 use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
 use karmada_gateway::session::Document;
 use karmada_gateway::{ClockAndRandom, Gateway, Options, SharedFleet, service};
-use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions};
+use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Repair, Reports, StoredSessions};
 use karmada_hub::{DataDir, RegistryApi};
 use karmada_kinds::catalogue;
 use karmada_proto::DOCUMENTS;
@@ -83,6 +84,16 @@ pub struct Running {
     pub disk: Arc<Disk>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// What the hub does when a Cluster changed, or some time after it.
+    pub async fn repair(&self, site: &str) {
+        let repair = Repair::new(self.registry.clone(), self.gateway.clone());
+        let key = Key { namespace: "".into(), name: site.into() };
+        // What cannot be written now is tried again with the next look.
+        let _ = repair.reconcile(&key).await;
+    }
 }
 
 /// The hub, running or not.

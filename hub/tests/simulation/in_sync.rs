@@ -29,6 +29,10 @@ impl World {
 
     /// The hub, and then somebody else, begins anew where all is in sync.
     pub async fn restart_in_sync(&mut self) {
+        // What a second agent wrote bears its mark: the one that stays writes it once, when it next begins.
+        if self.places.iter().any(|place| place.had_clone) {
+            self.begins_anew(Anew::Agents).await;
+        }
         let other = *self.dice.one(&[Anew::Lines, Anew::Agents]);
         for who in [Anew::Hub, other] {
             // What is told of a change is told by then.

@@ -206,10 +206,10 @@ impl World {
                 let said = (annotations::CONFIRM_DELETES, batch.to_string());
                 self.places[at].held.clear();
                 let _ = self.users.annotate(&registry, &site, said.0, &said.1).await;
-                gateway.confirm_deletes(&site, batch);
             }
             let found = cluster(&registry, &site);
             self.decide_orphans(at, &found).await;
+            self.hub.running.as_ref().unwrap().repair(&site).await;
             self.release(at).await;
         }
     }
@@ -238,10 +238,8 @@ impl World {
         if !self.places[at].was_taken_back {
             self.wrong.push(format!("{site} has orphans though nothing was taken back: {text}"));
         }
-        let decided: Vec<(String, bool)> = orphans.keys().map(|name| (name.clone(), false)).collect();
         let text = Value::Object(orphans).to_string();
         let _ = self.users.annotate(&registry, &site, annotations::ORPHANS, &text).await;
-        self.hub.running.as_ref().unwrap().gateway.let_go(&site, decided);
     }
 
     async fn release(&mut self, at: usize) {
