@@ -85,6 +85,9 @@ pub async fn changed_by(changed: Notified<'_>, deadline: Option<Instant>) {
     }
 }
 
+/// No key waits longer, whatever is asked for: it is then looked at once more. The sum of a moment and any duration need not be a moment.
+const LONGEST_WAIT: Duration = Duration::from_secs(365 * 86_400);
+
 /// How long a key waits that has no room, where its queue knows nothing better.
 const ROOM_RETRY: Duration = Duration::from_secs(30);
 
@@ -153,7 +156,7 @@ impl<K: Ord + Clone> Queue<K> {
         if state.closed || state.waiting.contains(&key) {
             return;
         }
-        let deadline = Instant::now() + delay;
+        let deadline = Instant::now() + delay.min(LONGEST_WAIT);
         match state.delayed.get(&key) {
             Some(earlier) if *earlier <= deadline => return,
             Some(_) => state.undelay(&key),
@@ -427,6 +430,21 @@ mod tests {
         assert_eq!(*taken.lock(), [(10, 2), (0, 6), (11, 303), (1, 307)]);
         queue.close();
         drop(workers);
+    }
+
+    /// The sum of a moment and a duration need not be a moment.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_of_ages_waits() {
+        let queue = Queue::default();
+        for wait in [Duration::MAX, Duration::from_secs(i64::MAX as u64)] {
+            queue.add_after(1, wait);
+            assert!(queue.next().now_or_never().is_none());
+        }
+        queue.add(2);
+        assert_eq!(queue.next().await, Some(2));
+        queue.give_back(&2, Outcome::After(Duration::MAX));
+        queue.add(2);
+        assert_eq!(queue.next().await, Some(2));
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use karmada_api::strings::{annotations, eviction};
 use karmada_interpreter::{Interpreter, Operation};
 
 use crate::eviction::evict;
+use crate::scheduler::trigger::is_placed_by_somebody;
 use crate::seconds;
 
 use self::preservation::PreservationError;
@@ -58,8 +59,8 @@ pub enum LookError {
     Preservation(#[from] PreservationError),
 }
 
-/// Whether a binding's workload moves at all when it is unhealthy: its policy says so, its dependencies move along, and somebody can tell its
-/// health.
+/// Whether a binding's workload moves at all when it is unhealthy: its policy says so, its dependencies move along, somebody can tell its
+/// health, and somebody places it elsewhere.
 pub fn watches<'a>(
     binding: &'a ResourceBinding,
     interpreter: &dyn Interpreter,
@@ -67,8 +68,7 @@ pub fn watches<'a>(
     let resource = &binding.spec.resource;
     let failover = binding.spec.failover.as_ref()?.application.as_ref()?;
     let known = interpreter.enabled(&resource.api_version, &resource.kind, Operation::InterpretHealth);
-    (binding.spec.propagate_deps && known && binding.metadata.deletion_timestamp.is_none())
-        .then_some(failover)
+    (binding.spec.propagate_deps && known && is_placed_by_somebody(binding)).then_some(failover)
 }
 
 /// Looks at a binding, whatever brought it.

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use karmada_core::human_duration;
 
+/// No span is longer, as with Go's: a moment after it is still one.
+const LONGEST: jiff::SignedDuration = jiff::SignedDuration::from_nanos(i64::MAX);
+
 /// Reads a span as Go writes it: `90s`, `5m`, `1h30m`, `24h`; `0` is none.
 pub fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
@@ -11,7 +14,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
     let wrong = || format!("{text:?} is not a duration like 90s, 5m or 24h");
     let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-    Duration::try_from(span).map_err(|_| wrong())
+    Duration::try_from(span).ok().filter(|_| span <= LONGEST).ok_or_else(wrong)
 }
 
 /// A span as kubectl's AGE column rounds it: two units where one would be too coarse.
@@ -30,7 +33,7 @@ mod tests {
         {
             assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
-        for text in ["", "5", "soon", "-5m", "5 parsecs"] {
+        for text in ["", "5", "soon", "-5m", "5 parsecs", "2562048h", "9223372036854775807s"] {
             assert!(parse(text).is_err(), "{text}");
         }
         for (seconds, text) in [

@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 
 use karmada_api::binding::{AggregatedStatusItem, ResourceBinding, TargetCluster};
 use karmada_api::policy::{ReplicaDivisionPreference, ReplicaSchedulingType};
+use karmada_api::strings::DEFAULT_SCHEDULER;
+use karmada_core::scheduler::trigger;
 
 /// Unschedulable replicas by cluster, where its agent said so.
 pub type Unschedulable = BTreeMap<String, i64>;
 
 /// Whether a binding's replicas are given up where they find no room: those of Deployments that are divided by room. What a person placed by
-/// fixed weights stays where it was placed. While the scheduler has not yet seen the binding as it is, nothing is given up.
+/// fixed weights stays where it was placed. While the scheduler has not yet seen the binding as it is, or where it places it no more, nothing is given
+/// up.
 pub fn considers(binding: &ResourceBinding) -> bool {
     could_consider(binding) && is_scheduled(binding)
 }
@@ -45,9 +48,7 @@ fn is_scheduled(binding: &ResourceBinding) -> bool {
         .metadata
         .generation
         .is_none_or(|generation| generation == binding.status.scheduler_observed_generation);
-    let is_suspended =
-        binding.spec.suspension.as_ref().is_some_and(|suspension| suspension.scheduling == Some(true));
-    is_seen && !is_suspended
+    is_seen && trigger::is_ours(binding, DEFAULT_SCHEDULER)
 }
 
 /// The clusters whose agents are to be asked, in the order of the binding: those in which fewer replicas are ready than placed, and those of

@@ -32,7 +32,8 @@ fn without_nulls(mut value: Value) -> Value {
 #[test]
 fn replicas_without_room_are_given_up() {
     recorded::run("descheduler.json", &[], |case| {
-        let mut object = json!({"metadata": {}, "spec": {"resource": {"apiVersion": case["apiVersion"], "kind": case["objectKind"]},
+        let labels = json!({"propagationpolicy.karmada.io/permanent-id": "p-1"});
+        let mut object = json!({"metadata": {"labels": labels}, "spec": {"resource": {"apiVersion": case["apiVersion"], "kind": case["objectKind"]},
             "placement": case["placement"], "clusters": case["clusters"]}, "status": {"aggregatedStatus": case["aggregatedStatus"]}});
         object = without_nulls(object);
         let binding: ResourceBinding = serde_json::from_value(object).unwrap();

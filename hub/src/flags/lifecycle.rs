@@ -73,9 +73,12 @@ pub(super) struct Lifecycle {
     unschedulable_threshold: SignedDuration,
 }
 
+/// No span is longer, as with Go's: a moment after it is still one.
+const LONGEST: SignedDuration = SignedDuration::from_nanos(i64::MAX);
+
 fn duration(text: &str) -> Result<SignedDuration, String> {
     let read: Option<SignedDuration> = text.parse().ok();
-    read.filter(|span| !span.is_negative())
+    read.filter(|span| !span.is_negative() && *span <= LONGEST)
         .ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
 }
 
@@ -144,6 +147,14 @@ mod tests {
         Line::try_parse_from(std::iter::once(&"hub").chain(words))?
             .lifecycle
             .settings(ControllersList::default())
+    }
+
+    #[test]
+    fn spans_that_no_moment_comes_after_are_refused() {
+        assert!(read(&["--graceful-eviction-timeout", "2562047h"]).is_ok());
+        for wrong in ["2562048h", "9223372036854775807s", "-1s", "soon"] {
+            assert!(read(&[&format!("--graceful-eviction-timeout={wrong}")]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use karmada_api::selector::tolerates;
 use karmada_api::strings::{annotations, eviction, taints};
 
 use crate::failover::preservation::{self, PreservationError};
+use crate::scheduler::trigger::is_placed_by_somebody;
 
 /// For how long taints are borne.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +40,12 @@ pub fn borne(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Bo
         covered.filter_map(move |taint| {
             let seconds = toleration.toleration_seconds?.max(0);
             let end = taint.time_added.as_ref()?.0.checked_add(SignedDuration::from_secs(seconds));
+            // What ends after the last moment that there is does not end.
             Some(end.map_or(SignedDuration::MAX, |end| end.duration_since(now)))
         })
     });
     match timed.min() {
-        None => Borne::Forever,
+        None | Some(SignedDuration::MAX) => Borne::Forever,
         Some(left) if left > SignedDuration::ZERO => Borne::For(left),
         Some(_) => Borne::NotAtAll,
     }
@@ -103,7 +105,8 @@ pub fn look(
     now: Timestamp,
 ) -> Result<Stay, LookError> {
     let is_target = binding.spec.clusters.iter().any(|target| target.name == cluster);
-    if binding.metadata.deletion_timestamp.is_some() || !is_target || !taints.iter().any(evicts) {
+    // Karmada evicts what nobody places anew, too: it would run nowhere until a person comes.
+    if !is_placed_by_somebody(binding) || !is_target || !taints.iter().any(evicts) {
         return Ok(Stay::Stays);
     }
     match borne(taints, &tolerations(binding)?, now) {

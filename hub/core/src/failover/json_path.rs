@@ -8,7 +8,7 @@ use std::str::Chars;
 
 use serde_json::Value;
 
-/// Values that one template looks at, at most.
+/// Values that the templates of one binding look at together, at most.
 const LOOKS: usize = 100_000;
 /// Bytes of text that one template makes, at most.
 const LONGEST: usize = 4096;
@@ -74,12 +74,12 @@ impl Template {
         if ended { Err(PathError::Syntax("{end}".to_owned())) } else { Ok(Template(parts)) }
     }
 
-    /// What it makes of a value.
+    /// What it makes of a value; what it looks at is taken from `looks`.
     ///
     /// # Errors
-    /// The value has not what it names.
-    pub(super) fn text(&self, value: &Value) -> Result<String, PathError> {
-        let mut out = Out { text: String::new(), looks: LOOKS };
+    /// The value has not what it names, or it is too much.
+    pub(super) fn text(&self, value: &Value, looks: &mut Looks) -> Result<String, PathError> {
+        let mut out = Out { text: String::new(), looks };
         out.parts(&self.0, value)?;
         Ok(out.text)
     }
@@ -226,15 +226,32 @@ fn condition(filter: &str, depth: usize) -> Option<Step> {
     Some(Step::Where(path(filter.trim(), depth).ok()?, Comparison::IsThere))
 }
 
-/// The text so far, and how many values may still be looked at.
-struct Out {
-    text: String,
-    looks: usize,
+/// How much may still be looked at: values, elements that a step takes, and parts of templates alike.
+pub(super) struct Looks(usize);
+
+impl Default for Looks {
+    fn default() -> Self {
+        Looks(LOOKS)
+    }
 }
 
-impl Out {
+impl Looks {
+    fn take(&mut self, some: usize) -> Result<(), PathError> {
+        self.0 = self.0.checked_sub(some).ok_or(PathError::TooMuch)?;
+        Ok(())
+    }
+}
+
+/// The text so far.
+struct Out<'l> {
+    text: String,
+    looks: &'l mut Looks,
+}
+
+impl Out<'_> {
     fn parts(&mut self, parts: &[Part], value: &Value) -> Result<(), PathError> {
         for part in parts {
+            self.looks.take(1)?;
             match part {
                 Part::Text(text) => self.write(text)?,
                 Part::Path(steps) => {
@@ -282,18 +299,14 @@ impl Out {
         Ok(found)
     }
 
-    fn look(&mut self) -> Result<(), PathError> {
-        self.looks = self.looks.checked_sub(1).ok_or(PathError::TooMuch)?;
-        Ok(())
-    }
-
     fn step<'v>(
         &mut self,
         step: &Step,
         value: &'v Value,
         into: &mut Vec<&'v Value>,
     ) -> Result<(), PathError> {
-        self.look()?;
+        let before = into.len();
+        self.looks.take(1)?;
         match step {
             Step::Field(name) => into.extend(value.get(name)),
             Step::Fields(names) => {
@@ -312,7 +325,7 @@ impl Out {
             Step::Below => self.below(value, into)?,
             Step::Where(steps, comparison) => {
                 for element in value.as_array().ok_or(PathError::NoList)? {
-                    self.look()?;
+                    self.looks.take(1)?;
                     let left = self.find(steps, element).unwrap_or_default();
                     if left.first().is_some_and(|left| comparison.holds(left)) {
                         into.push(element);
@@ -320,13 +333,13 @@ impl Out {
                 }
             }
         }
-        if into.len() > LOOKS { Err(PathError::TooMuch) } else { Ok(()) }
+        self.looks.take(into.len() - before)
     }
 
     fn below<'v>(&mut self, value: &'v Value, into: &mut Vec<&'v Value>) -> Result<(), PathError> {
         let mut next = vec![value];
         while let Some(value) = next.pop() {
-            self.look()?;
+            self.looks.take(1)?;
             into.push(value);
             let mut children = Vec::new();
             inside(value, &mut children);
@@ -392,7 +405,12 @@ mod tests {
     #[test]
     fn what_would_take_too_much_is_refused() {
         let wide = json!({"l": vec![json!({"k": "v"}); 60_000]});
-        let text = |template: &str| Template::parse(template).and_then(|template| template.text(&wide));
+        let text = |template: &str| {
+            Template::parse(template).and_then(|template| template.text(&wide, &mut Looks::default()))
+        };
+        // What an element costs that a range has nothing to say of.
+        assert_eq!(text(&"{range .l[*]}{end}".repeat(3)), Err(PathError::TooMuch));
+        assert_eq!(text("{range .l[*]}{end}"), Ok(String::new()));
         assert_eq!(text("{..k}"), Err(PathError::TooMuch));
         assert_eq!(text("{.l[*].k}"), Err(PathError::TooMuch));
         assert_eq!(text("{.l[0].k}"), Ok("v".to_owned()));

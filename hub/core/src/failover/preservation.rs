@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use karmada_api::policy::{PurgeMode, StatePreservation};
+use karmada_field::names::is_label_value;
 use serde_json::Value;
 
-use super::json_path::{PathError, Template};
+use super::json_path::{Looks, PathError, Template};
 use crate::targets::target_clusters;
 
 /// Why status cannot go along, and so nothing leaves.
@@ -26,7 +27,18 @@ pub enum PreservationError {
         /// What is wrong.
         why: PathError,
     },
+    /// The part that is to go along cannot be a label's value: where the workload comes to, it would be refused.
+    #[error("what is to go along as label {label:?} is {text:?}, which no label can have as its value")]
+    NoLabel {
+        /// The label that its rule names.
+        label: String,
+        /// Its value, at most so much of it as is shown.
+        text: String,
+    },
 }
+
+/// Letters of a text that are shown where it cannot be a label's.
+const SHOWN: usize = 100;
 
 /// The labels that the workload takes along from a cluster. Of two rules for one label the later holds.
 ///
@@ -43,7 +55,15 @@ pub fn labels(
     let mut items = binding.status.aggregated_status.iter();
     let item = items.find(|item| item.cluster_name == cluster);
     let status = item.and_then(|item| item.status.as_ref());
-    taken(wanted, status.ok_or_else(|| PreservationError::NoStatus(cluster.to_owned()))?)
+    let labels = taken(wanted, status.ok_or_else(|| PreservationError::NoStatus(cluster.to_owned()))?)?;
+    match labels.iter().find(|(_, text)| !is_label_value(text)) {
+        // Karmada has it leave with that label, and what comes instead is refused wherever it comes to.
+        Some((label, text)) => {
+            let (label, text) = (label.clone(), text.chars().take(SHOWN).collect());
+            Err(PreservationError::NoLabel { label, text })
+        }
+        None => Ok(labels),
+    }
 }
 
 /// The labels that rules make of a status.
@@ -54,8 +74,9 @@ pub fn taken(
     wanted: &StatePreservation,
     status: &Value,
 ) -> Result<BTreeMap<String, String>, PreservationError> {
-    let label = |path: &str| Template::parse(path)?.text(status);
-    let rules = wanted.rules.iter().map(|rule| match label(&rule.json_path) {
+    let mut looks = Looks::default();
+    let mut text = |path: &str| Template::parse(path)?.text(status, &mut looks);
+    let rules = wanted.rules.iter().map(|rule| match text(&rule.json_path) {
         Ok(text) => Ok((rule.alias_label_name.clone(), text)),
         Err(why) => Err(PreservationError::Path { path: rule.json_path.clone(), why }),
     });

@@ -214,8 +214,11 @@ pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
     let mut decision = cluster_affinities::place(input, &clusters, placement, mode);
-    // It was decided and written already: no report tells yet what that took, and what is placed would count as room once more.
-    if cause == SchedulingCause::Untold && matches!(decision.outcome, Outcome::Scheduled(_)) {
+    // It was decided and written already: no report tells yet what that took, and what is placed would count as room once more. Where it is
+    // stays, whatever its clusters have become since, as it would had it been told.
+    let is_decided =
+        matches!(decision.outcome, Outcome::Scheduled(_) | Outcome::Failed(Failure::NoClusterFit(_)));
+    if cause == SchedulingCause::Untold && is_decided {
         let spec = &input.binding.spec;
         let is_placed =
             |cluster: &&&Cluster| spec.clusters.iter().any(|target| target.name == cluster.name());

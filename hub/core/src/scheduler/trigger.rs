@@ -76,14 +76,20 @@ pub fn trigger(binding: &ResourceBinding, clusters: &[&Cluster], scheduler: &str
     Trigger::UpToDate
 }
 
-fn is_ours(binding: &ResourceBinding, scheduler: &str) -> bool {
-    let claimed =
-        [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID, labels::BINDING_MANAGED_BY];
+/// Whether the scheduler of this name places a binding.
+pub fn is_ours(binding: &ResourceBinding, scheduler: &str) -> bool {
     let wanted = &binding.spec.scheduler_name;
     let wanted = if wanted.is_empty() { DEFAULT_SCHEDULER } else { wanted };
+    wanted == scheduler && is_placed_by_somebody(binding)
+}
+
+/// Whether some scheduler, ours or another, places a binding anew where it lost a cluster: a policy claims it, nobody holds its scheduling back,
+/// and it is not going away. What is taken out of a cluster without that runs nowhere afterwards, so nothing takes it out.
+pub fn is_placed_by_somebody(binding: &ResourceBinding) -> bool {
+    let claimed =
+        [labels::PROPAGATION_POLICY_ID, labels::CLUSTER_PROPAGATION_POLICY_ID, labels::BINDING_MANAGED_BY];
     let held_back = binding.spec.suspension.as_ref().is_some_and(|s| s.scheduling == Some(true));
-    wanted == scheduler
-        && !held_back
+    !held_back
         && binding.metadata.deletion_timestamp.is_none()
         && claimed.iter().any(|key| binding.label(key).is_some())
 }

@@ -119,7 +119,8 @@ fn leaving_for(age: i64, health: &str, task: Value) -> ResourceBinding {
     ] {
         task[field] = value;
     }
-    serde_json::from_value(json!({"metadata": {"name": "b", "namespace": "n", "generation": 3},
+    let labels = json!({"propagationpolicy.karmada.io/permanent-id": "p-1"});
+    serde_json::from_value(json!({"metadata": {"name": "b", "namespace": "n", "generation": 3, "labels": labels},
         "spec": {"resource": {}, "clusters": [{"name": "m2", "replicas": 2}], "gracefulEvictionTasks": [task]},
         "status": {"schedulerObservedGeneration": 3, "aggregatedStatus": [{"clusterName": "m2", "health": health}]}}))
     .unwrap()
@@ -179,6 +180,23 @@ fn what_a_failback_leaves_goes_for_a_settled_replacement_alone() {
     assert_eq!(came(&nowhere).0, 1);
 }
 
+/// A toleration that ends after the last moment that there is does not end.
+#[test]
+fn a_toleration_of_ages_has_no_end() {
+    let taints: Vec<Taint> = serde_json::from_value(
+        json!([{"key": "down", "effect": "NoExecute", "timeAdded": "2024-05-06T07:00:00Z"}]),
+    )
+    .unwrap();
+    let borne = |seconds: i64| {
+        let tolerations = serde_json::from_value::<Vec<_>>(
+            json!([{"key": "down", "operator": "Exists", "tolerationSeconds": seconds}]),
+        );
+        no_execute::borne(&taints, &tolerations.unwrap(), now())
+    };
+    assert_eq!(borne(i64::MAX), no_execute::Borne::Forever);
+    assert!(matches!(borne(100_000_000_000), no_execute::Borne::For(_)));
+}
+
 /// A taint of a cluster that a binding is not in, or is to leave anyway, makes no task.
 #[test]
 fn a_taint_moves_who_is_there_and_stays() {
@@ -195,6 +213,16 @@ fn a_taint_moves_who_is_there_and_stays() {
     assert!(leaves(&binding, "m2", "NoExecute"));
     assert!(!leaves(&binding, "m2", "NoSchedule"));
     assert!(!leaves(&binding, "m3", "NoExecute"));
+    // What nobody places anew stays: of no policy any more, or held back by a person.
+    let mut left = binding.clone();
+    left.metadata.labels = None;
+    assert!(!leaves(&left, "m2", "NoExecute"));
+    let mut held = binding.clone();
+    held.spec.suspension = serde_json::from_value(json!({"scheduling": true})).unwrap();
+    assert!(!leaves(&held, "m2", "NoExecute"));
+    let mut others = binding.clone();
+    others.spec.scheduler_name = "mine".to_owned();
+    assert!(leaves(&others, "m2", "NoExecute"));
     binding.metadata.deletion_timestamp = Some(Time(now()));
     assert!(!leaves(&binding, "m2", "NoExecute"));
 }

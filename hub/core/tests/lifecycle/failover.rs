@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::StatePreservation;
-use karmada_core::failover::preservation::{brought, put_on, taken};
+use karmada_core::failover::preservation::{self, brought, put_on, taken};
 use karmada_core::failover::{FailoverDecision, Rules, look, unhealthy_since};
 use karmada_interpreter::Chain;
 use serde_json::{Value, json};
@@ -66,7 +66,8 @@ fn rules(case: &Value) -> Rules {
 /// The binding of a case, with a spec and a status.
 fn binding(case: &Value, spec: &Value, status: &Value) -> ResourceBinding {
     let namespace = if case["clusterScoped"] == true { Value::Null } else { json!("d") };
-    let value = json!({"metadata": {"name": "n-deployment", "namespace": namespace}, "spec": spec,
+    let labels = json!({"propagationpolicy.karmada.io/permanent-id": "p-1"});
+    let value = json!({"metadata": {"name": "n-deployment", "namespace": namespace, "labels": labels}, "spec": spec,
         "status": {"aggregatedStatus": status}});
     serde_json::from_value(without_nulls(value)).unwrap()
 }
@@ -219,4 +220,45 @@ fn statement_70_status_goes_along_to_a_single_cluster_that_did_not_have_it_befor
     let mut gracefully = place(&["m2"]);
     gracefully.spec.graceful_eviction_tasks[0].purge_mode = None;
     assert_eq!(brought(&gracefully, "m2"), None, "both run for a while");
+}
+
+/// Where nobody places it elsewhere, it stays, and nothing is noted of it.
+#[test]
+fn what_nobody_places_anew_does_not_leave() {
+    let now: jiff::Timestamp = "2026-05-01T12:00:00Z".parse().unwrap();
+    let mut held = unhealthy(0);
+    held.spec.suspension = serde_json::from_value(json!({"scheduling": true})).unwrap();
+    let mut left = unhealthy(0);
+    left.metadata.labels = None;
+    for binding in [held, left] {
+        assert_eq!(look(&binding, &Chain::default(), ALL, now), FailoverDecision::default());
+    }
+}
+
+/// What takes it along as a label that no member would take stays where it is, and says so.
+#[test]
+fn what_cannot_be_a_label_lets_nothing_leave() {
+    let of = |state: &str| {
+        let mut binding = unhealthy(0);
+        binding.status.aggregated_status[0].status = Some(json!({"job": state}));
+        let wanted =
+            serde_json::from_value(json!({"rules": [{"aliasLabelName": "job", "jsonPath": "{.job}"}]}))
+                .unwrap();
+        preservation::labels(&wanted, &binding, "m1")
+    };
+    assert_eq!(of("a-1").unwrap()["job"], "a-1");
+    let refused = of("two words").unwrap_err().to_string();
+    assert!(refused.contains("\"job\"") && refused.contains("\"two words\""), "{refused}");
+}
+
+/// All rules of a policy have one bound for what they look at.
+#[test]
+fn rules_share_what_may_be_looked_at() {
+    let status = json!({"l": vec![0; 60_000]});
+    let rules = |times: usize| -> StatePreservation {
+        let rule = json!({"aliasLabelName": "x", "jsonPath": "{range .l[*]}{end}"});
+        serde_json::from_value(json!({"rules": vec![rule; times]})).unwrap()
+    };
+    assert!(taken(&rules(1), &status).is_ok());
+    assert!(taken(&rules(2), &status).is_err());
 }

@@ -1,5 +1,7 @@
 //! Taints: those that evict, those that policies give, and how fast a cluster is emptied.
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Taint;
 use karmada_api::binding::{BindingSpec, ResourceBinding};
@@ -35,9 +37,14 @@ fn placed(case: &Value) -> ResourceBinding {
     } else {
         json!({"policy.karmada.io/applied-placement": text})
     };
-    serde_json::from_value(json!({"metadata": {"name": "b", "namespace": "d", "annotations": notes},
-        "spec": {"resource": {}, "clusters": [{"name": "m1", "replicas": 2}]}}))
-    .unwrap()
+    let metadata = json!({"name": "b", "namespace": "d", "annotations": notes, "labels": claimed()});
+    let spec = json!({"resource": {}, "clusters": [{"name": "m1", "replicas": 2}]});
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+}
+
+/// The mark of a policy, without which nothing is evicted here: the recordings are of what Karmada evicts, marked or not.
+fn claimed() -> Option<BTreeMap<String, String>> {
+    Some([("propagationpolicy.karmada.io/permanent-id".to_owned(), "p-1".to_owned())].into())
 }
 
 const PLAIN: Rules = Rules { purge_mode: PurgeMode::Gracefully, preserves_state: false };
@@ -62,7 +69,9 @@ fn times(case: &Value) -> Verdict {
 }
 
 fn evictions(case: &Value) -> Verdict {
-    let binding: ResourceBinding = serde_json::from_value(without_nulls(case["binding"].clone())).unwrap();
+    let mut binding: ResourceBinding =
+        serde_json::from_value(without_nulls(case["binding"].clone())).unwrap();
+    binding.metadata.labels = claimed();
     let purge_mode = match case["defaultPurgeMode"].as_str().unwrap() {
         "Directly" => PurgeMode::Directly,
         // The flag knows no others.

@@ -37,12 +37,21 @@ impl Estimator for Agents {
 }
 
 fn binding(kind: &str, observed: i64) -> Value {
-    json!({"apiVersion": BINDING.0, "kind": BINDING.1, "metadata": {"name": "web-deployment", "namespace": "shop", "generation": 1},
+    json!({"apiVersion": BINDING.0, "kind": BINDING.1, "metadata": {"name": "web-deployment", "namespace": "shop", "generation": 1,
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}},
         "spec": {"resource": {"apiVersion": "apps/v1", "kind": kind, "namespace": "shop", "name": "web"}, "replicas": 8,
             "clusters": [{"name": "a", "replicas": 5}, {"name": "b", "replicas": 3}],
             "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}},
         "status": {"schedulerObservedGeneration": observed, "aggregatedStatus": [
             {"clusterName": "a", "status": {"readyReplicas": 2}}, {"clusterName": "b", "status": {"readyReplicas": 3}}]}})
+}
+
+/// The same with another value in it.
+fn with(at: &str, value: Value) -> Value {
+    let mut binding = binding("Deployment", 1);
+    let (parent, field) = at.rsplit_once('/').unwrap();
+    binding.pointer_mut(parent).unwrap()[field] = value;
+    binding
 }
 
 fn agents(answer: Result<i64, String>) -> Arc<Agents> {
@@ -94,6 +103,10 @@ async fn nothing_is_given_up_where_that_is_not_known_or_not_wanted() {
         (binding("Deployment", 1), Ok(6)),
         // The scheduler has not seen it as it is.
         (binding("Deployment", 0), Ok(2)),
+        // It places what is given up nowhere else: of no policy, held back, or another scheduler's.
+        (with("/metadata/labels", json!({})), Ok(2)),
+        (with("/spec/suspension", json!({"scheduling": true})), Ok(2)),
+        (with("/spec/schedulerName", json!("mine")), Ok(2)),
     ] {
         let api = Rig::new([object.clone()]).await.api;
         let agents = agents(answer.clone());
