@@ -15,7 +15,7 @@ use karmada_api::strings::events;
 use karmada_api::work::Work;
 use karmada_core::feature_gates::Gate;
 use karmada_core::quota::status::{self, Counted};
-use karmada_core::quota::{Stamp, Tally};
+use karmada_core::quota::{Seen, Tally};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -24,7 +24,7 @@ use crate::events::EventType;
 use crate::federated_resource_quota_sync::about;
 use crate::fetch::{self, kinds};
 use crate::indexes::owned_works::quota_of;
-use crate::port::{Api, ApiError, Change, Key, Object};
+use crate::port::{Api, ApiError, Change, Key};
 use crate::runner::{Action, Controller, Error, Source, key_of};
 
 /// The controller.
@@ -84,8 +84,12 @@ impl FederatedResourceQuotaStatusController {
         let api: &dyn Api = &*self.shared.api;
         let bindings = api.list(&kinds::bindings(api, namespace)?, namespace).await?;
         let mut tally = self.tallies.lock().remove(namespace).unwrap_or_default();
-        let stamp = |binding: &Object| Stamp { uid: binding.uid.clone(), generation: binding.generation };
-        let all = bindings.iter().map(|binding| (binding.key.name.clone(), stamp(binding), binding));
+        let all = bindings.iter().map(|binding| Seen {
+            name: &binding.key.name,
+            uid: &binding.uid,
+            generation: binding.generation,
+            binding,
+        });
         tally.take_in(all, |binding| binding.parse::<Placed>().ok().map(|read| read.spec));
         Ok(tally)
     }

@@ -11,7 +11,7 @@ use karmada_api::binding::ResourceList;
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_quantity::Quantity;
 
-pub use self::tally::{Stamp, Tally, used_by};
+pub use self::tally::{Seen, Tally, used_by};
 
 /// Why a binding's write is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

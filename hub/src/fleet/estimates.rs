@@ -39,12 +39,17 @@ impl Estimates {
         let _ = self.gateway.set(gateway);
     }
 
-    /// Asks one agent, unless it was too late a moment ago.
-    async fn of(&self, gateway: &Gateway, cluster: &str, question: ask::Question) -> Result<i64, String> {
+    /// Asks one agent, unless it was too late a moment ago; `whose`: its cluster, and the namespace that asks.
+    async fn of(
+        &self,
+        gateway: &Gateway,
+        whose: (&str, &str),
+        question: ask::Question,
+    ) -> Result<i64, String> {
         use answer::Result as Said;
         use ask::Question as Asked;
-        let asking = gateway.ask(cluster, question.clone(), self.within);
-        let answer = self.late.unless_late(cluster, self.within / 2, asking).await?;
+        let asking = gateway.ask(whose.0, question.clone(), self.within);
+        let answer = self.late.unless_late(whose, self.within / 2, asking).await?;
         match (question, answer.map_err(|error| error.to_string())?) {
             (Asked::RoomFor(_) | Asked::RoomForSets(_), Said::Room(Room { replicas }))
             | (Asked::UnschedulableOf(_), Said::Unschedulable(Unschedulable { replicas })) => {
@@ -55,11 +60,11 @@ impl Estimates {
     }
 
     /// Asks all of them at once.
-    async fn all(&self, clusters: &[&str], question: ask::Question) -> Answers {
+    async fn all(&self, clusters: &[&str], namespace: &str, question: ask::Question) -> Answers {
         let Some(gateway) = self.gateway.get() else { return Answers::new() };
         let asked = clusters.iter().map(|cluster| {
             let question = question.clone();
-            async move { ((*cluster).to_owned(), self.of(gateway, cluster, question).await) }
+            async move { ((*cluster).to_owned(), self.of(gateway, (cluster, namespace), question).await) }
         });
         asked.collect::<FuturesUnordered<_>>().collect().await
     }
@@ -77,6 +82,7 @@ impl Estimator for Estimates {
         let fits = |payload: &Vec<u8>| payload.len() + namespace.len() + ENVELOPE <= LONGEST_QUESTION;
         let payload = payload.ok().filter(fits);
         let Some(payload) = payload.map(Bytes::from) else { return Answers::new() };
+        let whose = namespace;
         let namespace = namespace.to_owned();
         let question = match wanted {
             Wanted::Replicas(_) => {
@@ -86,7 +92,7 @@ impl Estimator for Estimates {
                 ask::Question::RoomForSets(RoomForSets { components: payload, namespace, quotas_count })
             }
         };
-        self.all(clusters, question).await
+        self.all(clusters, whose, question).await
     }
 
     async fn unschedulable(
@@ -100,6 +106,6 @@ impl Estimator for Estimates {
             name: workload.name.clone(),
             longer_than_seconds: longer_than.as_secs(),
         });
-        self.all(clusters, question).await
+        self.all(clusters, &workload.namespace, question).await
     }
 }

@@ -13,7 +13,7 @@ use karmada_api::binding::{BindingSpec, ResourceList};
 use karmada_api::federated_resource_quota::FederatedResourceQuota;
 use karmada_api::strings::conditions::QUOTA_EXCEEDED;
 use karmada_api::{POLICY_GROUP, WORK_GROUP};
-use karmada_core::quota::{Stamp, Tally, admit, asks_for_more, used_by};
+use karmada_core::quota::{Seen, Tally, admit, asks_for_more, used_by};
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_kinds::conversion::to_storage;
@@ -106,8 +106,12 @@ impl SerializedAdmission for FederatedQuotas {
         }
         let mut tally = self.turn(namespace).lock_owned().await;
         let bindings = self.bindings.snapshot(namespace).items;
-        let stamp = |binding: &Stored| Stamp { uid: binding.uid().into(), generation: binding.generation };
-        let all = bindings.iter().map(|binding| (binding.key.name.clone(), stamp(binding), &**binding));
+        let all = bindings.iter().map(|binding| Seen {
+            name: &binding.key.name,
+            uid: binding.uid(),
+            generation: binding.generation,
+            binding: &**binding,
+        });
         tally.take_in(all, spec_of);
         // As it is stored now, which may be newer than what the write began with.
         let before = tally.of(&request.key.name);

@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use jiff::{SignedDuration, Timestamp};
+use karmada_autoscaling::federated_hpa::ClusterMetrics;
+use karmada_autoscaling::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
 use karmada_controllers::agent_ports::pod_metrics::{Answers, PodMetrics, Question};
 use karmada_controllers::runner::Clock;
-use karmada_core::federated_hpa::ClusterMetrics;
-use karmada_core::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
 use karmada_gateway::Gateway;
 use karmada_proto::one_line;
 use karmada_proto::v1::{
@@ -56,8 +56,9 @@ impl PodUsages {
         question: PodUsageOf,
     ) -> Result<ClusterMetrics, String> {
         let metrics = question.metrics.clone();
-        let question = ask::Question::PodUsageOf(question);
-        let asked = self.late.unless_late(cluster, SOON, gateway.ask(cluster, question, WITHIN)).await?;
+        let whose = question.namespace.clone();
+        let asking = gateway.ask(cluster, ask::Question::PodUsageOf(question), WITHIN);
+        let asked = self.late.unless_late((cluster, &whose), SOON, asking).await?;
         match asked {
             Ok(answer::Result::PodUsage(usage)) if usage.pods.len() > MOST => {
                 Err(format!("its agent told of {} Pods, which no answer has room for", usage.pods.len()))

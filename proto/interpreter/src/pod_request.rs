@@ -45,8 +45,10 @@ pub fn resource_list(value: Option<&Value>) -> Answer<ResourceList> {
 /// Adds `more` to `sum`, resource by resource.
 pub fn add(sum: &mut ResourceList, more: &ResourceList) {
     for (name, amount) in more {
-        let entry = sum.entry(name.clone()).or_default();
-        *entry = entry.plus(*amount);
+        match sum.get_mut(name) {
+            Some(entry) => *entry = entry.plus(*amount),
+            None => drop(sum.insert(name.clone(), *amount)),
+        }
     }
 }
 

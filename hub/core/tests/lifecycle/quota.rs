@@ -1,6 +1,7 @@
 //! FederatedResourceQuotas: what bindings use of them, which writes they refuse, what is told of them, and what clusters are given.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use karmada_api::admission::{Operation, validate};
 use karmada_api::binding::{BindingSpec, ResourceBinding, ResourceList};
@@ -9,7 +10,7 @@ use karmada_api::manifest::record_managed;
 use karmada_api::names::cluster_of_execution_namespace;
 use karmada_api::work::Work;
 use karmada_core::quota::status::{Counted, of_member, status, tracked};
-use karmada_core::quota::{Exceeded, Stamp, Tally, admit, asks_for_more, used_by, works};
+use karmada_core::quota::{Exceeded, Seen, Tally, admit, asks_for_more, used_by, works};
 use karmada_interpreter::usage;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -76,9 +77,10 @@ fn overall(case: &Value) -> Verdict {
     let quota: FederatedResourceQuota = read(&case["quota"]);
     let bindings: Vec<ResourceBinding> = list(&case["bindings"]);
     let own = bindings.iter().filter(|binding| binding.namespace() == quota.namespace());
+    let own: Vec<(Arc<str>, &ResourceBinding)> = own.map(|one| (one.name().into(), one)).collect();
     let mut tally = Tally::default();
-    let stamp = || Stamp { uid: "u".into(), generation: 1 };
-    tally.take_in(own.map(|one| (one.name().into(), stamp(), one.spec.clone())), Some);
+    let seen = |(name, one)| Seen { name, uid: "u", generation: 1, binding: one };
+    tally.take_in(own.iter().map(|(name, one)| seen((name, one))), |one| Some(one.spec.clone()));
     same(&read(&case["status"]), &status(&quota, [], Counted::InBindings(tally.total())))
 }
 
@@ -212,16 +214,22 @@ fn a_tally_that_goes_on_is_one_that_is_made_anew() {
     let binding = |name: &str, uid: &str, generation: i64, replicas: u32| {
         let spec = json!({"resource": {"apiVersion": "v1", "kind": "Pod", "name": name},
             "replicaRequirements": {"resourceRequest": {"cpu": "1"}}, "clusters": [{"name": "m", "replicas": replicas}]});
-        (name.into(), Stamp { uid: uid.into(), generation }, spec)
+        (Arc::<str>::from(name), uid.to_owned(), generation, spec)
     };
-    let parse = |spec: Value| {
+    let parse = |spec: &Value| {
         reads.set(reads.get() + 1);
-        Some(read::<BindingSpec>(&spec))
+        Some(read::<BindingSpec>(spec))
     };
     let mut tally = Tally::default();
-    let mut look = |all: Vec<(std::sync::Arc<str>, Stamp, Value)>| {
+    let mut look = |all: Vec<(Arc<str>, String, i64, Value)>| {
         let before = reads.get();
-        tally.take_in(all, parse);
+        let seen = all.iter().map(|(name, uid, generation, binding)| Seen {
+            name,
+            uid,
+            generation: *generation,
+            binding,
+        });
+        tally.take_in(seen, parse);
         (
             reads.get() - before,
             serde_json::to_value(tally.total()).unwrap(),
@@ -233,6 +241,8 @@ fn a_tally_that_goes_on_is_one_that_is_made_anew() {
     assert_eq!(look(vec![binding("a", "1", 1, 2), binding("b", "2", 1, 3)]), (0, cpu("5"), cpu("2")));
     assert_eq!(look(vec![binding("a", "1", 2, 4), binding("b", "2", 1, 3)]), (1, cpu("7"), cpu("4")));
     assert_eq!(look(vec![binding("a", "9", 2, 1)]), (1, cpu("1"), cpu("1")));
+    assert_eq!(look(vec![binding("a", "9", 2, 1), binding("c", "3", 1, 1)]), (1, cpu("2"), cpu("1")));
+    assert_eq!(look(vec![binding("a", "9", 2, 1), binding("d", "3", 1, 1)]), (1, cpu("2"), cpu("1")));
     assert_eq!(look(vec![]), (0, json!({}), json!({})));
 }
 
