@@ -154,6 +154,24 @@ impl Controller for BindingStatus {
     }
 }
 
+/// What a binding's status is made of now, beside what it was made of the last time.
+struct Inputs<'a> {
+    found: &'a Object,
+    /// Of the Works.
+    digest: u64,
+    customized: u64,
+    before: Option<Seen>,
+}
+
+impl Inputs<'_> {
+    /// What was seen the last time, where that was of this very binding, and of these customizations.
+    fn of_this_binding(&self) -> Option<&Seen> {
+        let is_same =
+            |seen: &&Seen| (seen.binding, seen.customized) == (self.found.revision, self.customized);
+        self.before.as_ref().filter(is_same)
+    }
+}
+
 impl BindingStatus {
     async fn tell(&self, key: &Key) -> Result<Action, Error> {
         let api: &dyn Api = &*self.shared.api;
@@ -166,49 +184,21 @@ impl BindingStatus {
         };
         // Taken before anything else is read: what comes meanwhile is then looked at.
         let id = binding_id(&found).unwrap_or_default();
-        let works = self.shared.works.digest(id);
+        let digest = self.shared.works.digest(id);
         let customized = self.shared.customized.version();
         let before = self.settled.lock().get(key).cloned();
-        let same = before.clone().filter(|seen| {
-            let all = (seen.binding, seen.works, seen.customized) == (found.revision, works, customized);
-            all && !seen.waits()
-        });
-        if let Some(seen) = &before
-            && (seen.binding, seen.customized) == (found.revision, customized)
-            && seen.works != works
-            && !self.failing.lock().contains(key)
-            && let Err(rest) = self.paced(key, id)
-        {
+        let inputs = Inputs { found: &found, digest, customized, before };
+        if let Err(rest) = self.paced(key, id, &inputs) {
             return Ok(Action::RequeueAfter(rest));
         }
-        let binding: ResourceBinding = match same {
-            None => found.parse()?,
-            // Nothing of its own changed: whether its template did is seen without reading more than where that stands.
-            Some(seen) => {
-                let Slim { spec } = found.parse()?;
-                let template = self.template(&spec.resource).await?;
-                if Some(template.map_or(0, |(_, template)| template.revision)) == seen.template {
-                    return Ok(Action::Done);
-                }
-                found.parse()?
-            }
-        };
+        let Some(binding) = self.changed(&inputs).await? else { return Ok(Action::Done) };
         // Before the Works are read: what changes meanwhile has a higher number.
-        let (changes, seen_works) = self.shared.works.seen(id);
-        // Whoever else wrote the binding may have written what the Works say.
-        // Of what a webhook is asked, other webhooks and scripts say otherwise.
-        let of = &binding.spec.resource;
-        let on_hub = self.shared.customized.reads_status(&of.api_version, &of.kind);
-        let (told, waited) = before
-            .filter(|seen| seen.binding == found.revision && (seen.customized == customized || !on_hub))
-            .map_or_else(Default::default, |seen| (seen.changes, seen.waiting));
-        let Items { all, waiting, failed } = match on_hub {
-            false => self.items(&binding, seen_works, told).await?,
-            true => self.interpreted_items(&binding, seen_works, (told, &waited)).await?,
-        };
+        let (changes, works) = self.shared.works.seen(id);
+        let Items { all, waiting, failed } = self.all_items(&binding, works, &inputs).await?;
         let (binding, revision) = self.tell_binding(&resource, binding, all, found.revision).await?;
         let (is_waiting, waiting) = (!waiting.is_empty(), Arc::new(waiting));
-        let mut seen = Seen { binding: revision, template: None, works, customized, changes, waiting };
+        let mut seen =
+            Seen { binding: revision, template: None, works: digest, customized, changes, waiting };
         // Where its template cannot be told, that is tried again, and what the binding says by now is not read again.
         self.settled.lock().insert(key.clone(), seen.clone());
         seen.template = self.tell_template(&binding).await?;
@@ -218,6 +208,57 @@ impl BindingStatus {
             // An answer wakes this by the object that was asked about; by an override that may be of another name.
             None if is_waiting => Ok(Action::RequeueAfter(LOOKS_AGAIN)),
             None => Ok(Action::Done),
+        }
+    }
+
+    /// Whether what sites report may be told now, where nothing else changed; otherwise after how long.
+    fn paced(&self, key: &Key, id: &str, inputs: &Inputs<'_>) -> Result<(), Duration> {
+        let is_report = inputs.of_this_binding().is_some_and(|seen| seen.works != inputs.digest);
+        if !is_report || self.failing.lock().contains(key) {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut paces = self.paces.lock();
+        let pace = paces.entry(key.clone()).or_insert_with(|| Pace::new(now));
+        pace.take(self.shared.works.count(id), now)
+    }
+
+    /// The binding, where its status or its template's may be another by now. Where nothing of its own changed, whether its template did
+    /// is seen without reading more of it than where that stands.
+    async fn changed(&self, inputs: &Inputs<'_>) -> Result<Option<ResourceBinding>, Error> {
+        let is_same = |seen: &&Seen| seen.works == inputs.digest && !seen.waits();
+        if let Some(seen) = inputs.of_this_binding().filter(is_same) {
+            let Slim { spec } = inputs.found.parse()?;
+            let template = self.template(&spec.resource).await?;
+            if Some(template.map_or(0, |(_, template)| template.revision)) == seen.template {
+                return Ok(None);
+            }
+        }
+        Ok(Some(inputs.found.parse()?))
+    }
+
+    /// How each of `works` stands, by its report or by what the binding says already.
+    async fn all_items(
+        &self,
+        binding: &ResourceBinding,
+        works: Vec<(Key, u64)>,
+        inputs: &Inputs<'_>,
+    ) -> Result<Items, Error> {
+        let of = &binding.spec.resource;
+        let on_hub = self.shared.customized.reads_status(&of.api_version, &of.kind);
+        // Whoever else wrote the binding may have written what the Works say. Of what a webhook is asked, other webhooks and scripts say
+        // otherwise.
+        let is_told = |seen: &&Seen| {
+            seen.binding == inputs.found.revision && (seen.customized == inputs.customized || !on_hub)
+        };
+        let (told, waited) = inputs
+            .before
+            .as_ref()
+            .filter(is_told)
+            .map_or_else(Default::default, |seen| (seen.changes, seen.waiting.clone()));
+        match on_hub {
+            false => self.items(binding, works, told).await,
+            true => self.interpreted_items(binding, works, (told, &waited)).await,
         }
     }
 }
@@ -239,14 +280,6 @@ struct SlimSpec {
 }
 
 impl BindingStatus {
-    /// Whether what sites report may be told now; otherwise after how long.
-    fn paced(&self, key: &Key, id: &str) -> Result<(), Duration> {
-        let now = Instant::now();
-        let mut paces = self.paces.lock();
-        let pace = paces.entry(key.clone()).or_insert_with(|| Pace::new(now));
-        pace.take(self.shared.works.count(id), now)
-    }
-
     /// How each Work stands, one after the other: a binding may have thousands. Only those are read whose last change came after `told`.
     async fn items(
         &self,
