@@ -20,6 +20,7 @@ use karmada_core::feature_gates::Gate;
 use karmada_core::overrides;
 use karmada_core::targets::Places;
 use karmada_interpreter::Operation;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::controller_context::{ControllerContext, Put};
@@ -162,8 +163,8 @@ impl Binding {
                 self.hold_no_longer(work).await?;
                 continue;
             }
-            // What must be gone before others come was so decided by whoever wrote the policy.
-            let removal = match places.goes_first(namespace) || is_let_go(namespace) {
+            // What must be gone before others come was so decided by whoever wrote the policy; what keeps its objects takes nothing away.
+            let removal = match places.goes_first(namespace) || is_let_go(namespace) || keeps_objects(work)? {
                 true => Removal::Goes,
                 false if self.is_referred_to(binding, namespace).await? => {
                     follows = true;
@@ -177,7 +178,10 @@ impl Binding {
             match removal {
                 Removal::Goes => self.remove_works(std::iter::once(work)).await?,
                 Removal::Waits => {}
-                Removal::Held { since, first } => self.hold(work, &since, first).await?,
+                Removal::Held { since, first } => {
+                    self.hold(work, &since, first).await?;
+                    self.tell_held(binding, work);
+                }
             }
         }
         Ok(follows)
@@ -236,8 +240,8 @@ impl Binding {
         let cluster = names::cluster_of_execution_namespace(&work.key.namespace).unwrap_or_default();
         if first {
             let message = format!(
-                "changes of placement take more Works from this site at once than its LinkPolicy allows: those that follow wait, and go on \
-                 running there. To see them: kubectl get works -n {} -l {REMOVAL_HELD}. To let go what waits by then: karmadactl confirm \
+                "changes of placement take more from this site than its LinkPolicy allows at once, or a namespace or a definition with all that is in it: what waits \
+                 goes on running there. To see it: kubectl get works -n {} -l {REMOVAL_HELD}. To let go what waits by then: karmadactl confirm \
                  {cluster} --batch BATCH, with the batch that kubectl get clusterlink {cluster} -o yaml shows as heldRemovals",
                 work.key.namespace
             );
@@ -246,6 +250,16 @@ impl Binding {
             self.shared.recorder.record(&about, EventType::Warning, events::DELETES_HELD, &message);
         }
         Ok(())
+    }
+
+    /// Whoever looks at the workload sees two copies of it, and is to know why.
+    fn tell_held(&self, binding: &ResourceBinding, work: &Object) {
+        let cluster = names::cluster_of_execution_namespace(&work.key.namespace).unwrap_or_default();
+        let message = format!(
+            "it goes on running in cluster {cluster}, to which it does not belong any more, until a person lets it go: karmadactl confirm {cluster}, with the batch \
+             that kubectl get clusterlink {cluster} -o yaml shows as heldRemovals"
+        );
+        self.shared.recorder.record_of_binding(binding, EventType::Warning, events::DELETES_HELD, &message);
     }
 
     /// The binding goes once its Works are marked for deletion: what is still to be removed is known from them, each in its
@@ -481,6 +495,24 @@ impl Binding {
         }
         failed.map_or(Ok(Action::Done), Err)
     }
+}
+
+/// What is read of a Work whose objects may stay.
+#[derive(Deserialize)]
+struct KeptWork {
+    spec: KeptSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KeptSpec {
+    #[serde(default)]
+    preserve_resources_on_deletion: Option<bool>,
+}
+
+/// Whether the member keeps the objects of a Work that goes, as the Work says.
+fn keeps_objects(work: &Object) -> Result<bool, Error> {
+    Ok(work.parse::<KeptWork>()?.spec.preserve_resources_on_deletion == Some(true))
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl Controller for GracefulEviction {
             binding.spec.graceful_eviction_tasks = assessed.tasks;
             api.update(&resource, fetch::to_value(&binding)?).await?;
             for cluster in &assessed.ended {
-                tell_left(&self.shared, &binding, cluster, "what was left there is removed");
+                tell_left(&self.shared, &binding, cluster, "it is not waited for there any longer");
             }
         }
         Ok(assessed.look_again.map_or(Action::Done, again))

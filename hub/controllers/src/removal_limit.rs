@@ -35,8 +35,15 @@ pub struct RemovalLimit {
     state: Mutex<State>,
 }
 
-/// Works that wait to be let go, by name, each with the moment since when.
-type HeldWorks = BTreeMap<Arc<str>, (Timestamp, Arc<Object>)>;
+/// Works that wait to be let go, by name.
+type HeldWorks = BTreeMap<Arc<str>, HeldWork>;
+
+struct HeldWork {
+    since: Timestamp,
+    /// Whether it waits for itself alone, as it takes others along.
+    takes_others: bool,
+    work: Arc<Object>,
+}
 
 /// By execution namespace.
 #[derive(Default)]
@@ -91,8 +98,10 @@ impl RemovalLimit {
         let applied = matches!(change, Change::Applied(_)) && !work.deleting;
         let mut state = self.state.lock();
         if let Some(since) = waits_since(work).filter(|_| applied) {
+            // One that cannot be read may be one of too many.
+            let takes_others = work.parse().is_ok_and(|work| removal_limit::carries_what_takes_others(&work));
             let held = state.held.entry(work.key.namespace.clone()).or_default();
-            held.insert(work.key.name.clone(), (since, work.clone()));
+            held.insert(work.key.name.clone(), HeldWork { since, takes_others, work: work.clone() });
         } else if let Some(held) = state.held.get_mut(&work.key.namespace) {
             held.remove(&work.key.name);
             if held.is_empty() {
@@ -105,13 +114,13 @@ impl RemovalLimit {
     pub fn held_works(&self, cluster: &str) -> Vec<Arc<Object>> {
         let state = self.state.lock();
         let held = state.held.get(names::execution_namespace(cluster).as_str());
-        held.into_iter().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
+        held.into_iter().flat_map(BTreeMap::values).map(|held| held.work.clone()).collect()
     }
 
     /// Every Work that waits to be let go.
     pub fn all_held(&self) -> Vec<Arc<Object>> {
         let state = self.state.lock();
-        state.held.values().flat_map(BTreeMap::values).map(|(_, work)| work.clone()).collect()
+        state.held.values().flat_map(BTreeMap::values).map(|held| held.work.clone()).collect()
     }
 
     /// The cluster of a Work; `None` where it is gone or going, as everything goes then. One that is there and cannot be read is not gone: what
@@ -181,6 +190,7 @@ impl RemovalLimit {
         let (SiteBounds { namespace, cluster, bounds, .. }, now) = (*asked, (self.clock)());
         let mut state = self.state.lock();
         let site = state.site(asked, works.unwrap_or_default(), now);
+        let first = !state.waiting(asked).any(|_| true);
         if works.is_none() && !site.waits && site.taken >= bounds.max_objects as usize {
             return None;
         }
@@ -191,7 +201,7 @@ impl RemovalLimit {
             }
             RemovalVerdict::Waits => {
                 let since = removal_limit::waits_since(now, cluster);
-                Removal::Held { since: removal_limit::held_since_text(since), first: !site.waits }
+                Removal::Held { since: removal_limit::held_since_text(since), first }
             }
         })
     }
@@ -219,10 +229,15 @@ struct SiteBounds<'a> {
 }
 
 impl State {
-    fn site(&mut self, asked: &SiteBounds<'_>, works: usize, now: Timestamp) -> Site {
+    /// The Works of a site of which no person said yet that they may go.
+    fn waiting(&self, asked: &SiteBounds<'_>) -> impl Iterator<Item = &HeldWork> {
         let said = removal_limit::let_go_until(asked.cluster);
-        let mut held = self.held.get(asked.namespace).into_iter().flat_map(BTreeMap::values);
-        let waits = held.any(|(since, _)| said.is_none_or(|until| *since > until));
+        let held = self.held.get(asked.namespace).into_iter().flat_map(BTreeMap::values);
+        held.filter(move |held| said.is_none_or(|until| held.since > until))
+    }
+
+    fn site(&mut self, asked: &SiteBounds<'_>, works: usize, now: Timestamp) -> Site {
+        let waits = self.waiting(asked).any(|held| !held.takes_others);
         let window = self.taken.get_mut(asked.namespace);
         let taken = window.map_or(0, |window| window.taken(within(asked.bounds), now));
         Site { works, taken, waits, takes_others: asked.takes_others }

@@ -14,6 +14,7 @@ use karmada_api::link_policy::{Deletes, LinkPolicy};
 use karmada_api::object;
 use karmada_api::selector::labels_match;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
+use karmada_api::work::Work;
 
 /// How the label of a held Work writes since when it waits: it sorts as text, and may be the value of a label.
 const HELD_SINCE_FORMAT: &str = "%Y%m%dT%H%M%SZ";
@@ -40,7 +41,7 @@ pub struct Site {
     pub works: usize,
     /// Works that a change of placement took within the time of the policy.
     pub taken: usize,
-    /// Whether any Work there waits for a person.
+    /// Whether any Work there waits for a person because too many went; one that takes others along waits for itself alone.
     pub waits: bool,
     /// Whether the Work in question takes others along.
     pub takes_others: bool,
@@ -51,6 +52,17 @@ pub struct Site {
 pub fn takes_others(object: &ObjectReference) -> bool {
     let (group, _) = object::group_version(&object.api_version);
     matches!((group, &*object.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
+}
+
+/// The same of what a Work carries.
+pub fn carries_what_takes_others(work: &Work) -> bool {
+    let manifests = work.spec.workload.manifests.iter();
+    let objects = manifests.map(|manifest| ObjectReference {
+        api_version: object::api_version(manifest).to_owned(),
+        kind: object::kind(manifest).to_owned(),
+        ..ObjectReference::default()
+    });
+    objects.into_iter().any(|object| takes_others(&object))
 }
 
 /// What holds for a cluster: of the policies that select it the one of the highest priority, of several the first by name. One whose
@@ -66,8 +78,8 @@ pub fn bounds<P: Borrow<LinkPolicy>>(cluster: &Cluster, policies: &[P]) -> Delet
     first.and_then(|policy| policy.spec.deletes.clone()).unwrap_or_default()
 }
 
-/// Whether a Work may go. Once something waits at a site all that follows waits as well: it is of the same change, or nobody can tell. What
-/// takes others along waits always: nobody counts how many.
+/// Whether a Work may go. Once one of too many waits at a site all that follows waits as well: it is of the same change, or nobody can tell. What
+/// takes others along waits always: nobody counts how many. It says nothing of what else goes.
 pub fn judge(bounds: &Deletes, site: Site) -> RemovalVerdict {
     let taken = site.taken as u64 + 1;
     let all = (site.works + site.taken) as u64;

@@ -105,8 +105,13 @@ async fn the_first_that_waits_is_told_on_the_cluster_once() {
     tokio::join!(rig.shared.recorder.run(stop.clone()), soon);
     let events = rig.api.values("v1", "Event");
     let told: Vec<&Value> = events.iter().filter(|event| event["reason"] == events::DELETES_HELD).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((&told[0]["involvedObject"]["name"], &told[0]["count"]), (&json!("m1"), &json!(1)));
+    let of_kind = |kind: &str| told.iter().filter(|event| event["involvedObject"]["kind"] == kind).count();
+    assert_eq!(of_kind("Cluster"), 1, "{told:?}");
+    // Whoever looks at a workload that runs twice is told why.
+    let waiting = works(&rig, "m1").1;
+    assert_eq!((of_kind("ResourceBinding"), of_kind("ConfigMap")), (waiting, waiting));
+    let of_site: Vec<_> = told.iter().filter(|event| event["involvedObject"]["kind"] == "Cluster").collect();
+    assert_eq!((&of_site[0]["involvedObject"]["name"], &of_site[0]["count"]), (&json!("m1"), &json!(1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,18 +398,48 @@ async fn a_definition_of_a_kind_waits_alone() {
         made
     };
     let template = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}});
-    let rig = Rig::new(clusters.chain([template, definition(&["m1"])])).await;
+    let others = [testing::config_map(&self::name(0)), testing::binding(&self::name(0), &json!({}), &["m1"])];
+    let rig = Rig::new(clusters.chain([template, definition(&["m1"])]).chain(others)).await;
     let controller = Binding::new(rig.shared.clone());
     let look = async || {
         controller.reconcile(&testing::key("", &binding)).await.unwrap();
+        controller.reconcile(&binding_key(0)).await.unwrap();
+        rig.quiet().await;
+        (works(&rig, "m1"), works(&rig, "m2"))
+    };
+    assert_eq!(look().await, ((2, 0), (0, 0)));
+    let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
+    rig.edit((BINDING_API, "ClusterResourceBinding"), &testing::key("", &binding), edit).await;
+    assert_eq!(look().await, ((2, 1), (1, 0)));
+    // It says nothing of what else goes, which is one of one.
+    rig.edit((BINDING_API, "ResourceBinding"), &binding_key(0), edit).await;
+    assert_eq!(look().await, ((1, 1), (2, 0)));
+    confirm(&rig, "20260501T120000Z").await;
+    assert_eq!(look().await, ((0, 0), (2, 0)));
+}
+
+/// What stays in the member takes nothing away, however much it takes along.
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_the_member_keeps_does_not_wait() {
+    let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({"site": name})));
+    let mut space = testing::binding("web", &json!({}), &["m1"]);
+    space["kind"] = json!("ClusterResourceBinding");
+    space["metadata"] = json!({"name": "team-namespace", "generation": 1, "finalizers": ["karmada.io/cluster-resource-binding-controller"],
+        "labels": {"clusterresourcebinding.karmada.io/permanent-id": "b-team"}});
+    space["spec"]["resource"] = json!({"apiVersion": "v1", "kind": "Namespace", "name": "team"});
+    space["spec"]["preserveResourcesOnDeletion"] = json!(true);
+    let template = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}});
+    let rig = Rig::new(clusters.chain([template, space])).await;
+    let controller = Binding::new(rig.shared.clone());
+    let key = testing::key("", "team-namespace");
+    let look = async || {
+        controller.reconcile(&key).await.unwrap();
         rig.quiet().await;
         (works(&rig, "m1"), works(&rig, "m2"))
     };
     assert_eq!(look().await, ((1, 0), (0, 0)));
     let edit = |binding: &mut Value| binding["spec"]["clusters"] = json!([{"name": "m2"}]);
-    rig.edit((BINDING_API, "ClusterResourceBinding"), &testing::key("", &binding), edit).await;
-    assert_eq!(look().await, ((1, 1), (1, 0)));
-    confirm(&rig, "20260501T120000Z").await;
+    rig.edit((BINDING_API, "ClusterResourceBinding"), &key, edit).await;
     assert_eq!(look().await, ((0, 0), (1, 0)));
 }
 

@@ -1,6 +1,11 @@
 //! The policies of `deploy/presets`: each is applied to a fleet in memory, with all loops running, and a site is taken away.
 
+use k8s_openapi::api::core::v1::Taint;
+use karmada_api::cluster::Cluster;
+use karmada_api::policy::PropagationPolicy;
+use karmada_api::taint_policy::ClusterTaintPolicy;
 use karmada_core::feature_gates::FeatureGates;
+use karmada_core::taint_policy;
 use serde_json::{Value, json};
 
 use super::running::{self, Running};
@@ -59,11 +64,11 @@ impl Fleet {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// The site has been unreachable for longer than the presets bear. The agents of the rig are always there, so that what the hub itself would say
-    /// of one that is not has another key here.
+    /// The site has been unreachable for longer than the presets bear: it has the taints by which `lost-sites.yaml` says so. The agents of the
+    /// rig are always there, so that what the hub itself would say of one that is not has another key here.
     async fn lose(&self, site: &str) {
-        let taint = json!([{"key": "cluster.karmada.io/unreachable", "effect": "NoExecute", "timeAdded": "2026-05-01T11:58:00Z"},
-            {"key": "lost", "effect": "NoSchedule"}]);
+        let mut taint = json!(taints_of_a_lost_site("Unknown"));
+        taint.as_array_mut().unwrap().push(json!({"key": "lost", "effect": "NoSchedule"}));
         let cluster = (CLUSTER_API, "Cluster");
         self.rig.edit(cluster, &key("", site), |cluster| cluster["spec"]["taints"] = taint).await;
         self.rest().await;
@@ -100,6 +105,51 @@ impl Fleet {
         of_site
             .map(|work| work["spec"]["workload"]["manifests"][0].clone())
             .find(|manifest| manifest["kind"] == "Deployment")
+    }
+}
+
+/// What `lost-sites.yaml` adds to a cluster of which its condition Ready says this.
+fn taints_of_a_lost_site(ready: &str) -> Vec<Taint> {
+    let text = include_str!("../../../../../deploy/presets/lost-sites.yaml");
+    let policies: Vec<ClusterTaintPolicy> = serde_saphyr::from_multiple(text).unwrap();
+    let [mut cluster, _] = testing::cluster("m", &json!({}));
+    cluster["status"]["conditions"] = json!([{"type": "Ready", "status": ready, "reason": "R", "message": "",
+        "lastTransitionTime": "2026-05-01T11:58:00Z"}]);
+    let cluster: Cluster = serde_json::from_value(cluster).unwrap();
+    let since = "2026-05-01T11:58:00Z".parse().unwrap();
+    let taints = taint_policy::taints(&cluster, &policies, since).unwrap_or_default();
+    let well = "2026-05-01T12:00:00Z".parse().unwrap();
+    let mut healed = cluster;
+    healed.spec.taints.clone_from(&taints);
+    healed.status.conditions[0].status = "True".to_owned();
+    assert_eq!(taint_policy::taints(&healed, &policies, well), Some(Vec::new()), "they go once it is well");
+    taints
+}
+
+/// What is lost and what says itself that it is not well are told apart, and borne alike.
+#[test]
+fn presets_bear_a_lost_site_for_a_minute() {
+    for (ready, key) in
+        [("Unknown", "cluster.karmada.io/unreachable"), ("False", "cluster.karmada.io/not-ready")]
+    {
+        let taints = taints_of_a_lost_site(ready);
+        assert_eq!(
+            taints.iter().map(|taint| (&*taint.key, &*taint.effect)).collect::<Vec<_>>(),
+            [(key, "NoExecute")]
+        );
+        for text in [
+            include_str!("../../../../../deploy/presets/active-active.yaml"),
+            include_str!("../../../../../deploy/presets/remote-standby.yaml"),
+            include_str!("../../../../../deploy/presets/spread-over-zones.yaml"),
+            include_str!("../../../../../deploy/presets/two-cities-three-centres.yaml"),
+        ] {
+            let policy: PropagationPolicy = serde_saphyr::from_str(text).unwrap();
+            let mut borne = policy.spec.placement.cluster_tolerations.iter();
+            assert!(
+                borne.any(|one| one.key.as_deref() == Some(key) && one.toleration_seconds == Some(60)),
+                "{text}"
+            );
+        }
     }
 }
 
