@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::cron_federated_hpa::CronFederatedHPA;
 use karmada_api::strings::events;
-use karmada_core::cron_federated_hpa::{self as core, Due, Scaling};
+use karmada_autoscaling::cron_federated_hpa::{self as core, Due, Scaling};
 use tokio::time::Instant;
 
 use crate::controller_context::ControllerContext;

@@ -16,7 +16,9 @@ use karmada_api::cron_federated_hpa::ScaleTarget;
 use karmada_api::federated_hpa::FederatedHPA;
 use karmada_api::names;
 use karmada_api::strings::{conditions, events};
-use karmada_core::federated_hpa::{self as core, Decision, Gathered, History, INTERVAL, Said, ScaleInputs};
+use karmada_autoscaling::federated_hpa::{
+    self as core, Decision, Gathered, History, INTERVAL, Said, ScaleInputs,
+};
 use karmada_core::scheduler::components;
 use karmada_interpreter::Operation;
 use parking_lot::Mutex;

@@ -17,8 +17,6 @@
 //! taints, unhealthiness ─ eviction, failover ▶ tasks by which a binding leaves clusters; failback ▶ and returns
 //! members' HPAs        ── hpa_scale_target ▶ retain-replicas; deployment_replicas_syncer ▶ template's replicas
 //! hub namespaces       ── namespace ─▶ one Work per cluster
-//! rules + the moment   ── cron_federated_hpa ▶ what is scaled now, how it went, when the next run comes
-//! what Pods use, bounds ─ federated_hpa ▶ replicas of the template, what held them back
 //! Services over clusters ─ multi_cluster_service ▶ Service, binding, questions to providers, EndpointSlices for consumers
 //! exported Services    ── service_export ▶ questions to who has them, EndpointSlices on the hub; service_import ▶ Services for who imports them
 //! the hub's RBAC       ── unified_auth ▶ who may be impersonated in a cluster
@@ -31,7 +29,6 @@ pub mod binding;
 pub mod cluster;
 pub mod cluster_expressions;
 pub mod controllers_list;
-pub mod cron_federated_hpa;
 pub mod dependencies;
 pub mod deployment_replicas_syncer;
 pub mod detector;
@@ -39,7 +36,6 @@ pub mod eviction;
 pub mod failback;
 pub mod failover;
 pub mod feature_gates;
-pub mod federated_hpa;
 pub mod hpa_scale_target;
 pub mod interpreter_webhook;
 pub mod multi_cluster_service;
@@ -102,6 +98,6 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str, now: Timest
 }
 
 /// The time without fractions, as the API stores times.
-fn seconds(time: Timestamp) -> Timestamp {
+pub fn seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

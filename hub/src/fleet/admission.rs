@@ -7,7 +7,7 @@ use karmada_api::admission::{self as karmada, Context};
 use karmada_api::object;
 use karmada_api::strings::labels;
 use karmada_api::validation::taint_policy::{NoExecute, validate_cluster_taint_policy};
-use karmada_core::cron_federated_hpa::validation::validate_cron_federated_hpa;
+use karmada_autoscaling::cron_federated_hpa::validation::validate_cron_federated_hpa;
 use karmada_definitions::status::Status;
 use karmada_registry::admission::Admission;
 use karmada_registry::{AdmissionRequest, Operation, RegistryContext};

@@ -72,6 +72,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-store",
         ],
     ),
+    (
+        "karmada-autoscaling",
+        &["karmada-api", "karmada-core", "karmada-cron", "karmada-field", "karmada-quantity"],
+    ),
     ("karmada-controller-runtime", &["karmada-api"]),
     ("karmada-placement-expressions", &["karmada-api", "karmada-cel", "karmada-core", "karmada-field"]),
     ("karmada-kube-controller-manager", &["karmada-api", "karmada-controller-runtime", "karmada-schema"]),
@@ -83,6 +87,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "karmada-controllers",
         &[
             "karmada-api",
+            "karmada-autoscaling",
             "karmada-controller-runtime",
             "karmada-core",
             "karmada-indexes",
@@ -142,6 +147,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-agent",
             "karmada-api",
             "karmada-apiserver",
+            "karmada-autoscaling",
             "karmada-bare",
             "karmada-certs",
             "karmada-controllers",
@@ -168,7 +174,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide, and so know no runtime, no socket and no clock.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "karmada-proto",
     "karmada-field",
     "karmada-quantity",
@@ -176,6 +182,7 @@ const PURE: [&str; 10] = [
     "karmada-api",
     "karmada-interpreter",
     "karmada-core",
+    "karmada-autoscaling",
     "karmada-schema",
     "karmada-definitions",
     "karmada-kinds",

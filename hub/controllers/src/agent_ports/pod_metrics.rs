@@ -4,7 +4,7 @@
 //! of them, or in words why that is not known. An answer is of now; whoever does not answer in time has the reason in place of it.
 
 use k8s_openapi::api::autoscaling::v2::MetricSpec;
-pub use karmada_core::federated_hpa::Answers;
+pub use karmada_autoscaling::federated_hpa::Answers;
 
 /// What is asked of each cluster.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use karmada_core::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
-use karmada_core::federated_hpa::{Answers, ClusterMetrics};
+use karmada_autoscaling::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
+use karmada_autoscaling::federated_hpa::{Answers, ClusterMetrics};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -6,11 +6,9 @@
 mod recorded;
 
 mod clusters;
-mod cron;
 mod dependencies;
 mod eviction;
 mod failover;
-mod federated_hpa;
 mod multi_cluster_service;
 mod quota;
 mod rebalancer;
@@ -19,35 +17,13 @@ mod service_export;
 mod service_import;
 mod taints;
 mod unified_auth;
+mod values;
 
-use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use jiff::SignedDuration;
 
-/// A time as it is recorded.
-fn time(text: &Value) -> Timestamp {
-    text.as_str().unwrap().parse().unwrap()
-}
+use self::values::{time, without_nulls};
 
 /// Seconds as they are recorded: 0 where nothing is to be waited for.
 fn seconds(wait: Option<SignedDuration>) -> i64 {
     wait.map_or(0, |wait| wait.as_secs())
-}
-
-/// `null` members left out, as in objects that were read.
-fn without_nulls(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            for field in fields.values_mut() {
-                *field = without_nulls(field.take());
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                *item = without_nulls(item.take());
-            }
-        }
-        _ => {}
-    }
-    value
 }

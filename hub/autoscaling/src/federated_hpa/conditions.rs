@@ -6,7 +6,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::strings::conditions;
 
-use crate::seconds;
+use karmada_core::seconds;
 
 /// A condition as it is said, without since when.
 #[derive(Clone, Debug, PartialEq, Eq)]

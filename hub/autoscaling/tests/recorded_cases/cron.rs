@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use karmada_api::cron_federated_hpa::CronFederatedHPA;
-use karmada_core::cron_federated_hpa::validation::validate_cron_federated_hpa;
-use karmada_core::cron_federated_hpa::{
+use karmada_autoscaling::cron_federated_hpa::validation::validate_cron_federated_hpa;
+use karmada_autoscaling::cron_federated_hpa::{
     Due, Scaling, bounded, due, fitting, rests, scaling, status, too_large, unreadable,
 };
 use karmada_cron::{Schedule, zone};

@@ -18,7 +18,7 @@ use karmada_api::cron_federated_hpa::{
 use karmada_cron::{Schedule, zone};
 use serde_json::{Value, json};
 
-use crate::{object_size, seconds};
+use karmada_core::{object_size, seconds};
 
 /// Characters of a message that are kept: as many as an event may have.
 const LONGEST_MESSAGE: usize = 1024;

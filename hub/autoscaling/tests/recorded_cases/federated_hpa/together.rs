@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::federated_hpa::FederatedHPA;
-use karmada_core::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
-use karmada_core::federated_hpa::{
+use karmada_autoscaling::federated_hpa::facts::{Measure, Phase, Pod, Reading, Ready, Sample};
+use karmada_autoscaling::federated_hpa::{
     Answers, ClusterMetrics, Decision, Gathered, History, Placed, ScaleInputs, decide, gather, remember,
     remember_scaled, status,
 };

@@ -15,7 +15,7 @@ use karmada_field::path::Path;
 use karmada_field::{FieldError, names};
 use serde_json::Value;
 
-use crate::object_size;
+use karmada_core::object_size;
 
 /// The most rules of one object.
 pub const MOST_RULES: usize = 1000;

@@ -37,7 +37,7 @@ pub use self::fleet::{Answers, ClusterMetrics, Gathered, Placed, gather};
 pub use self::history::History;
 pub use self::replica_calculator::{Proposal, propose};
 pub use self::selector::selector;
-use crate::seconds;
+use karmada_core::seconds;
 
 /// How often a target is looked at.
 pub const INTERVAL: SignedDuration = SignedDuration::from_secs(15);

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerBehavior;
 use karmada_api::federated_hpa::FederatedHPA;
-use karmada_core::federated_hpa::facts::{Facts, Measure, Phase, Pod, Reading, Ready, Sample};
-use karmada_core::federated_hpa::{
+use karmada_autoscaling::federated_hpa::facts::{Facts, Measure, Phase, Pod, Reading, Ready, Sample};
+use karmada_autoscaling::federated_hpa::{
     Gathered, History, Placed, ScaleInputs, decide, remember, remember_scaled, status, without_measuring,
 };
 use proptest::prelude::*;

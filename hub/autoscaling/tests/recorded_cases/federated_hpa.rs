@@ -5,9 +5,9 @@ mod together;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerBehavior, MetricSpec};
-use karmada_core::federated_hpa::behavior::{Pace, follow, longest_period, memory};
-use karmada_core::federated_hpa::facts::{Facts, Measure, Phase, Pod, Reading, Ready, Sample};
-use karmada_core::federated_hpa::{History, Said, propose};
+use karmada_autoscaling::federated_hpa::behavior::{Pace, follow, longest_period, memory};
+use karmada_autoscaling::federated_hpa::facts::{Facts, Measure, Phase, Pod, Reading, Ready, Sample};
+use karmada_autoscaling::federated_hpa::{History, Said, propose};
 use serde_json::{Value, json};
 
 use crate::recorded::{self, Differences, Verdict, compare};

@@ -1,0 +1,12 @@
+//! Recorded cases of the reference implementation, and tables and properties beside them: what is scaled by use and by the clock.
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
+
+#[path = "../../../../proto/api/tests/recorded/mod.rs"]
+mod recorded;
+#[path = "../../../core/tests/lifecycle/values.rs"]
+mod values;
+
+mod cron;
+mod federated_hpa;
+
+use self::values::{time, without_nulls};
