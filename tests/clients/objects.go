@@ -89,9 +89,26 @@ func newKind(ctx context.Context, t *target, name, plural string) (*kind, error)
 	}
 	made := &kind{gvr: schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}, name: name}
 	return made, eventually(ctx, plural+" to be served", func() error {
-		_, err := t.dynamic.Resource(made.gvr).Namespace(t.namespace).List(ctx, metav1.ListOptions{})
-		return err
+		if _, err := t.dynamic.Resource(made.gvr).Namespace(t.namespace).List(ctx, metav1.ListOptions{}); err != nil {
+			return err
+		}
+		return made.isDiscovered(t)
 	})
+}
+
+// isDiscovered: a kind is served a moment before discovery tells of it, here and by kube-apiserver; what finds kinds by discovery reads it once.
+func (made *kind) isDiscovered(t *target) error {
+	groups, err := t.typed.Discovery().ServerGroups()
+	if err != nil {
+		return err
+	}
+	for _, group := range groups.Groups {
+		if group.Name == made.gvr.Group {
+			_, err := t.typed.Discovery().ServerResourcesForGroupVersion(made.gvr.GroupVersion().String())
+			return err
+		}
+	}
+	return fmt.Errorf("discovery does not tell of group %s", made.gvr.Group)
 }
 
 func isCode(err error, code int32) bool {
