@@ -19,7 +19,7 @@ use karmada_core::dependencies::attached::{self, Attach, Left};
 use karmada_core::dependencies::recorded::{self, Candidate};
 use karmada_core::dependencies::{self, Problem, Sight, Wanted};
 use karmada_core::feature_gates::Gate;
-use karmada_core::skipped_resources::SkipRules;
+use karmada_core::skipped_resources::{SkipRules, skips_kind};
 use karmada_interpreter::{DependentObject, Operation};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -103,10 +103,8 @@ impl Dependencies {
         stop: CancellationToken,
     ) {
         let skip = SkipRules::default();
-        let kinds = skip.clone();
-        let wanted = move |resource: &Resource| {
-            resource.namespaced && !kinds.skips_kind(&resource.api_version(), &resource.kind)
-        };
+        let wanted =
+            |resource: &Resource| resource.namespaced && !skips_kind(&resource.api_version(), &resource.kind);
         let handler: AnyHandler = Arc::new(move |resource, change| {
             let (Change::Applied(object) | Change::Deleted(object)) = change;
             if skip.skips_namespace(&object.key.namespace) {

@@ -7,7 +7,7 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::object;
 use serde_json::Value;
 
-use crate::skipped_resources::{self, SkipRules};
+use crate::skipped_resources;
 
 /// Why a binding places nothing of what it names, and tells nothing of it: whoever may write bindings in one namespace has no right to
 /// another's objects, nor to those of the whole cluster; and what the hub made for itself, or keeps as its own state, goes nowhere.
@@ -21,7 +21,7 @@ pub fn out_of_reach(binding: &ResourceBinding) -> Option<String> {
         let (own, other) = (place(own), place(&resource.namespace));
         return Some(format!("a binding of {own} places no object of {other}"));
     }
-    let never = SkipRules::default().skips_kind(&resource.api_version, &resource.kind);
+    let never = skipped_resources::skips_kind(&resource.api_version, &resource.kind);
     never.then(|| format!("objects of {} {} are never propagated", resource.api_version, resource.kind))
 }
 

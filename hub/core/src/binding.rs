@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
-use karmada_api::defaulting::work::default_work;
+use karmada_api::defaulting::work::default_manifests;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::{ConflictResolution, ReplicaSchedulingType};
 use karmada_api::strings::{annotations, finalizers, labels};
@@ -291,30 +291,41 @@ fn metadata(
 /// The Work to write where one exists: the wanted spec, labels and annotations in the existing object; none if
 /// nothing changed. The manifest is completed as admission completes it, so that the comparison is exact.
 pub fn merged(existing: &Work, wanted: &Work) -> Option<Work> {
+    let metadata = merged_metadata(&existing.metadata, &wanted.metadata);
+    let id = metadata.labels.as_ref().and_then(|labels| labels.get(labels::WORK_ID));
+    let mut spec = wanted.spec.clone();
+    default_manifests(&mut spec.workload.manifests, id.map_or("", String::as_str));
+    let is_same = metadata == existing.metadata && spec == existing.spec;
+    (!is_same).then(|| Work {
+        api_version: existing.api_version.clone(),
+        kind: existing.kind.clone(),
+        metadata,
+        spec,
+        status: existing.status.clone(),
+    })
+}
+
+fn merged_metadata(existing: &ObjectMeta, wanted: &ObjectMeta) -> ObjectMeta {
     let mut merged = existing.clone();
-    merged.spec = wanted.spec.clone();
-    let have = merged.metadata.labels.get_or_insert_default();
+    let have = merged.labels.get_or_insert_default();
     // It is wanted again.
     have.remove(labels::REMOVAL_HELD);
-    have.extend(wanted.metadata.labels.clone().unwrap_or_default());
-    let have = merged.metadata.annotations.get_or_insert_default();
+    have.extend(wanted.labels.clone().unwrap_or_default());
+    have.entry(labels::WORK_ID.to_owned()).or_default();
+    let have = merged.annotations.get_or_insert_default();
     have.remove(annotations::APPLIED_OVERRIDES);
     have.remove(annotations::APPLIED_CLUSTER_OVERRIDES);
-    have.extend(wanted.metadata.annotations.clone().unwrap_or_default());
-    let have = merged.metadata.finalizers.get_or_insert_default();
-    for finalizer in wanted.metadata.finalizers.iter().flatten() {
+    have.extend(wanted.annotations.clone().unwrap_or_default());
+    let have = merged.finalizers.get_or_insert_default();
+    for finalizer in wanted.finalizers.iter().flatten() {
         if !have.contains(finalizer) {
             have.push(finalizer.clone());
         }
     }
     // An absent map or list and an empty one are the same to the API, and must be here.
-    merged.metadata.finalizers = merged.metadata.finalizers.filter(|list| !list.is_empty());
-    merged.metadata.labels = merged.metadata.labels.filter(|map| !map.is_empty());
-    merged.metadata.annotations = merged.metadata.annotations.filter(|map| !map.is_empty());
-    let mut value = serde_json::to_value(&merged).ok()?;
-    default_work(&mut value, &String::new);
-    let merged: Work = serde_json::from_value(value).ok()?;
-    (merged != *existing).then_some(merged)
+    merged.finalizers = merged.finalizers.filter(|list| !list.is_empty());
+    merged.annotations = merged.annotations.filter(|map| !map.is_empty());
+    merged
 }
 
 /// The label and value by which the Works of a binding are found.

@@ -24,7 +24,7 @@ use karmada_api::selector::SelectorError;
 use karmada_api::strings::labels;
 use karmada_interpreter::DependentObject;
 
-use crate::skipped_resources::SkipRules;
+use crate::skipped_resources::skips_kind;
 use recorded::Candidate;
 
 /// The key of the label by which an attached binding names one of its referrers; its value is the referrer's permanent id.
@@ -112,7 +112,7 @@ pub fn reach(referrer: &ResourceBinding, dependency: &DependentObject) -> Result
         let (kind, own) = (kind.clone(), referrer.namespace().to_owned());
         return Err(Problem::Elsewhere { kind, name: names::namespaced_key(namespace, name), own });
     }
-    if SkipRules::default().skips_kind(api_version, kind) {
+    if skips_kind(api_version, kind) {
         return Err(Problem::Never { api_version: api_version.clone(), kind: kind.clone() });
     }
     Ok(())

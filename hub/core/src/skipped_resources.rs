@@ -1,6 +1,8 @@
 //! What is never propagated, whatever policies say. In: an object or its kind, and the namespaces that who runs the hub excludes. Out:
 //! whether it stays on the hub. Pure.
 
+use std::sync::LazyLock;
+
 use karmada_api::strings::labels;
 use karmada_api::{names, object};
 use regex::Regex;
@@ -75,10 +77,20 @@ pub struct SkipRules {
     namespaces: Vec<Regex>,
 }
 
+/// Made once: reading a regular expression takes longer than most decisions that ask for this.
+static DEFAULT: LazyLock<SkipRules> =
+    LazyLock::new(|| SkipRules::new([DEFAULT_NAMESPACES]).expect("the default is a regular expression"));
+
 impl Default for SkipRules {
     fn default() -> Self {
-        Self::new([DEFAULT_NAMESPACES]).expect("the default is a regular expression")
+        DEFAULT.clone()
     }
+}
+
+/// Whether no object of a kind is propagated.
+pub fn skips_kind(api_version: &str, kind: &str) -> bool {
+    let (group, _) = object::group_version(api_version);
+    GROUPS.contains(&group) || (group.is_empty() && kind == "Event")
 }
 
 impl SkipRules {
@@ -98,15 +110,9 @@ impl SkipRules {
                 || self.namespaces.iter().any(|regex| regex.is_match(namespace)))
     }
 
-    /// Whether no object of a kind is propagated.
-    pub fn skips_kind(&self, api_version: &str, kind: &str) -> bool {
-        let (group, _) = object::group_version(api_version);
-        GROUPS.contains(&group) || (group.is_empty() && kind == "Event")
-    }
-
     /// Whether an object is never propagated.
     pub fn skips(&self, object: &Value) -> bool {
-        self.skips_kind(object::api_version(object), object::kind(object))
+        skips_kind(object::api_version(object), object::kind(object))
             || self.skips_namespace(object::namespace(object))
             || (object::kind(object) == "Namespace" && self.skips_namespace(object::name(object)))
             || is_the_hubs_own(object)

@@ -15,9 +15,16 @@ pub fn default_work(work: &mut Value, new_uid: &dyn Fn() -> String) {
     permanent_id(work, labels::WORK_ID, new_uid);
     let id = object::label(work, labels::WORK_ID).unwrap_or_default().to_owned();
     let manifests = work.pointer_mut("/spec/workload/manifests").and_then(Value::as_array_mut);
-    for wanted in manifests.into_iter().flatten().filter(|m| m.is_object()) {
+    if let Some(manifests) = manifests {
+        default_manifests(manifests, &id);
+    }
+}
+
+/// What the Work of this permanent id carries: without what a member decides, with the Work's mark and a note of what the template says.
+pub fn default_manifests(manifests: &mut [Value], id: &str) {
+    for wanted in manifests.iter_mut().filter(|manifest| manifest.is_object()) {
         manifest::prune(wanted, true);
-        object::set_label(wanted, labels::WORK_ID, &id);
+        object::set_label(wanted, labels::WORK_ID, id);
         manifest::record_managed(wanted);
     }
 }
