@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use karmada_certs::{ADMIN_ORGANIZATION, KeyedCertificate, PeerIdentity, Subject};
+use karmada_schema::yaml;
 use serde_json::json;
 
 use crate::data_dir::{DataDir, lasts};
@@ -66,7 +67,7 @@ impl DataDir {
 
 /// The client certificate in a kubeconfig.
 fn credential_of(text: &str) -> Option<KeyedCertificate> {
-    let config: serde_json::Value = serde_saphyr::from_str(text).ok()?;
+    let config = yaml::read::<{ yaml::FILE }>(text).ok()?;
     let data = |value: &serde_json::Value| {
         let bytes = BASE64.decode(value.as_str()?).ok()?;
         String::from_utf8(bytes).ok()

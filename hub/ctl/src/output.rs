@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result};
+use karmada_schema::yaml;
 use serde_json::Value;
 
 /// Text without what a terminal would carry out: a site or a tenant may have put it into a name, a version or a message. Signs of control are
@@ -60,7 +61,7 @@ pub fn yaml(objects: &[Value]) -> Result<String> {
     let texts: Result<Vec<String>> = objects
         .iter()
         .map(|object| {
-            let text = serde_saphyr::to_string(object).context("writing YAML")?;
+            let text = yaml::write(object).context("writing YAML")?;
             Ok(if text.ends_with('\n') { text } else { format!("{text}\n") })
         })
         .collect();

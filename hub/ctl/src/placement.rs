@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use karmada_schema::yaml;
 use serde_json::{Value, json};
 
 use crate::access::Access;
@@ -221,7 +222,7 @@ pub fn read(file: &Path) -> Result<String> {
 
 /// The objects of a file, those of lists among them.
 pub fn objects(text: &str) -> Result<Vec<Value>> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).context("the file is no YAML or JSON")?;
+    let documents = yaml::read_all::<{ yaml::FILE }>(text).context("the file is no YAML or JSON")?;
     let flat = documents.into_iter().flat_map(|document| match document["items"].as_array() {
         Some(items) if document["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items.clone(),
         _ => vec![document],
@@ -331,6 +332,8 @@ mod tests {
         assert_eq!(kinds, ["Deployment", "A", "B", "PropagationPolicy", "ResidencyRule"]);
         assert_eq!(all.iter().filter(|object| is_policy(object)).count(), 2);
         assert!(objects(": [").is_err());
+        let modes = objects("{mode: 0400}\n---\n{mode: 1e3}\n").unwrap();
+        assert_eq!(Value::from(modes).to_string(), r#"[{"mode":256},{"mode":1000}]"#);
     }
 
     #[test]

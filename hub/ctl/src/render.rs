@@ -234,6 +234,19 @@ spec: {syncMode: Pull}
     }
 
     #[test]
+    fn numbers_of_a_file_are_what_they_are_to_kubectl() {
+        let pod = "spec: {terminationGracePeriodSeconds: 1e2, volumes: [{name: v, secret: {secretName: key, defaultMode: 0400}}], containers";
+        let text = FILES.replace("spec: {containers", pod);
+        assert_ne!(text, FILES);
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &plainly(&files(&text).unwrap())).unwrap();
+        let written =
+            std::fs::read_to_string(folder.path().join("north/Deployment.apps.default.web.yaml")).unwrap();
+        assert!(written.contains("defaultMode: 256\n"), "{written}");
+        assert!(written.contains("terminationGracePeriodSeconds: 100\n"), "{written}");
+    }
+
+    #[test]
     fn what_is_wrong_with_files_is_told_by_name() {
         let wrong = FILES.replace("syncMode: Pull", "syncMode: Both");
         let why = format!("{:#}", files(&wrong).unwrap_err());

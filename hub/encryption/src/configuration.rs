@@ -7,6 +7,7 @@ mod validate;
 
 use std::time::Duration;
 
+use karmada_schema::yaml::{self, YamlError};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -89,7 +90,7 @@ impl Configuration {
         if text.trim().is_empty() {
             return Err(Invalid("the encryption provider configuration is empty".into()));
         }
-        let file: File = serde_saphyr::from_str(text).map_err(|error| Invalid(unreadable(&error)))?;
+        let file: File = yaml::read_as(text).map_err(|error| Invalid(unreadable(&error)))?;
         if file.kind != "EncryptionConfiguration" || file.api_version != "apiserver.config.k8s.io/v1" {
             return Err(Invalid(format!(
                 "got unexpected config type: {}, Kind={}, expected apiserver.config.k8s.io/v1, Kind=EncryptionConfiguration",
@@ -164,8 +165,8 @@ impl Cipher {
 }
 
 /// A parser may quote what it could not read, and that may be a key.
-fn unreadable(error: &serde_saphyr::Error) -> String {
-    let place = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
+fn unreadable(error: &YamlError) -> String {
+    let place = error.place.map(|place| format!(" at {place}"));
     format!(
         "error decoding encryption provider configuration: it is no EncryptionConfiguration in YAML or JSON{}",
         place.unwrap_or_default()

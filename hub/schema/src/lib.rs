@@ -44,6 +44,7 @@ mod structural;
 pub mod time;
 mod validate;
 mod validation_rules;
+pub mod yaml;
 
 pub use arena::{Format, ListType, MapType, Type};
 pub use builtin::{KUBERNETES_VERSION, Schemas};

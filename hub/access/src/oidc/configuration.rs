@@ -5,6 +5,7 @@
 
 mod refusals;
 
+use karmada_schema::yaml;
 use serde::Deserialize;
 
 use super::cel_mappings::Expressions;
@@ -116,7 +117,7 @@ struct Rule {
 /// Reads the file.
 pub(super) fn read(text: &str) -> Result<(Vec<IssuerOptions>, Anonymous), String> {
     // By way of JSON: the YAML reader is large, and made once for that.
-    let value: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let value = yaml::read::<{ yaml::FILE }>(text).map_err(|error| error.to_string())?;
     let file: File = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let versions = ["v1", "v1beta1", "v1alpha1"].map(|version| format!("apiserver.config.k8s.io/{version}"));
     if file.kind != "AuthenticationConfiguration" || !versions.contains(&file.api_version) {

@@ -4,6 +4,7 @@
 //! as kube-apiserver's policy checker.
 
 use karmada_registry::{Attributes, User};
+use karmada_schema::yaml;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -143,7 +144,7 @@ impl Policy {
     /// In words: it cannot be read, is no policy, has no rule, or a rule of it is not allowed (`rules[N]`).
     pub fn read(text: &str) -> Result<Policy, String> {
         // By way of JSON: the YAML reader is large, and made once for that.
-        let value: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let value = yaml::read::<{ yaml::FILE }>(text).map_err(|error| error.to_string())?;
         let file: File = serde_json::from_value(value).map_err(|error| error.to_string())?;
         let File { api_version, kind, _metadata: _, rules, omit_stages, omit_managed_fields } = file;
         if (api_version.as_str(), kind.as_str()) != ("audit.k8s.io/v1", "Policy") {

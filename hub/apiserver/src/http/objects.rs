@@ -10,6 +10,7 @@ use karmada_definitions::status::Status;
 use karmada_kinds::FieldManager;
 use karmada_registry::{Operation, VirtualRequest, WriteOptions, Written};
 use karmada_schema::object::{ObjectKey, Stored, meta};
+use karmada_schema::yaml::Document;
 use serde_json::Value;
 
 use super::answer_body::Body;
@@ -19,7 +20,7 @@ use super::resource_call::ResourceCall;
 use super::table::{self, Include};
 use super::target::Wanted;
 use super::write_options::{field_manager, manager_required};
-use super::yaml::{self, Document};
+use super::yaml;
 use super::{ApiServer, Call, body, respond};
 
 impl ApiServer {

@@ -10,9 +10,10 @@ use karmada_kinds::FieldManager;
 use karmada_registry::PatchShown;
 use karmada_schema::object::{ObjectKey, meta};
 use karmada_schema::patch::{self, PatchError};
+use karmada_schema::yaml::Document;
 use serde_json::Value;
 
-use super::yaml::{self, Document};
+use super::yaml;
 
 /// A patch of one of Kubernetes' patch types.
 pub(super) enum Patch {

@@ -18,7 +18,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use karmada_definitions::status::Status;
-use karmada_schema::protobuf;
+use karmada_schema::{protobuf, yaml};
 use serde_json::Value;
 
 use super::memory_shares::{self, FROM, TakenMemory};
@@ -106,7 +106,7 @@ pub(super) fn document(code: StatusCode, bytes: Bytes, format: AnswerFormat) -> 
 fn to_yaml(bytes: &Bytes) -> Bytes {
     let value: Value = serde_json::from_slice(bytes).unwrap_or(Value::Null);
     // A JSON value always has a YAML form; the JSON itself is one.
-    serde_saphyr::to_string(&value).map_or_else(|_| bytes.clone(), Bytes::from)
+    yaml::write(&value).map_or_else(|_| bytes.clone(), Bytes::from)
 }
 
 fn to_protobuf(bytes: &Bytes) -> Option<Vec<u8>> {

@@ -4,7 +4,7 @@
 //! written, they take bounded memory and bounded work, as anybody who may write a policy may write both.
 
 use karmada_api::override_policy::FieldOverrider;
-use karmada_schema::bounded::Bounded;
+use karmada_schema::yaml;
 use serde_json::Value;
 
 use super::{Room, patch_fields};
@@ -40,10 +40,10 @@ pub(super) fn apply(manifest: &mut Value, overrider: &FieldOverrider, room: &mut
         patch_fields(&mut document, &overrider.json, &mut room.patches)?;
         *field = Value::from(document.to_string());
     } else if !overrider.yaml.is_empty() {
-        let Bounded::<MOST>(mut document) = serde_saphyr::from_str(&text)
+        let mut document = yaml::read::<MOST>(&text)
             .map_err(|error| format!("what is at {path} is no YAML that can be read: {error}"))?;
         patch_fields(&mut document, &overrider.yaml, &mut room.patches)?;
-        let written = serde_saphyr::to_string(&document).map_err(|error| error.to_string())?;
+        let written = yaml::write(&document).map_err(|error| error.to_string())?;
         *field = Value::from(written);
     }
     if texts(manifest) > MOST {
@@ -71,6 +71,18 @@ mod tests {
     fn overrider(field: &str) -> FieldOverrider {
         let yaml = json!([{"subPath": "/c", "operator": "add", "value": 1}]);
         serde_json::from_value(json!({"fieldPath": field, "yaml": yaml})).unwrap()
+    }
+
+    /// What an override is not about keeps its worth, as Go reads it, and texts stay texts.
+    #[test]
+    fn numbers_and_texts_beside_a_change_stay_what_they_are() {
+        let text = "oct: 0644\nzip: 01234\noctbad: 0899\nexp: 1e3\nbig: 9007199254740993\nf: 1.5\nquoted: '0644'\non: yes\n";
+        let mut manifest = json!({"data": {"config": text}});
+        apply(&mut manifest, &overrider("/data/config"), &mut Room::default()).unwrap();
+        assert_eq!(
+            manifest["data"]["config"],
+            "big: 9007199254740993\nc: 1\nexp: 1000\nf: 1.5\noct: 420\noctbad: 899\n\"on\": true\nquoted: \"0644\"\nzip: 668\n"
+        );
     }
 
     /// A hundred kilobytes that stand for half a gigabyte, and a hundred texts that stand for three megabytes each.
