@@ -10,7 +10,7 @@ mod orphans;
 mod placed;
 mod wrong_member;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use karmada_api::strings::annotations;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use self::placed::{Becomes, Placed};
 use crate::access::Access;
 use crate::connection::{ApiError, Connection};
 use crate::duration;
@@ -44,7 +45,7 @@ pub struct Arguments {
     )]
     karmada_config: Option<PathBuf>,
     /// How long to wait for the hub, and then for the member.
-    #[arg(long, default_value = "60s", value_parser = duration::parse)]
+    #[arg(long, default_value = "60s", value_parser = duration::parse, allow_hyphen_values = true)]
     wait: Duration,
     /// Leave in the member what the hub placed there, without the hub's marks, and running.
     #[arg(long)]
@@ -88,15 +89,16 @@ pub async fn run(access: &Access, arguments: &Arguments) -> Result<()> {
         }
         placed => placed?,
     };
-    let Some(member) = member else { return output::line("member: nothing is removed there") };
-    let left = if arguments.dry_run {
-        Vec::new()
-    } else {
-        placed::left(&member, &arguments.cluster, &placed).await?
-    };
+    let Some(member) = member else { return output::line(&placed.unlooked()) };
+    let left = if arguments.dry_run { Vec::new() } else { placed.left(&member, &arguments.cluster).await? };
     let deadline = Instant::now() + arguments.wait;
     leave_member(&member, access.agent_namespace(), arguments, deadline, &mut progress).await?;
-    match placed::left_in_words(&left) {
+    if !arguments.dry_run
+        && let Some(words) = placed.kept(&left)
+    {
+        output::line(&format!("member: {words}"))?;
+    }
+    match placed.left_in_words(&left) {
         Some(words) if arguments.force => output::line(&format!("member: {words}")),
         Some(words) => bail!("{} is unregistered, but {words}", arguments.cluster),
         None => Ok(()),
@@ -152,13 +154,13 @@ async fn member(access: &Access, arguments: &Arguments) -> Result<Option<Connect
     }
 }
 
-/// Takes the Cluster from the hub. Out: the Works by which something was placed in it.
-async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progress) -> Result<Vec<Value>> {
+/// Takes the Cluster from the hub. Out: what was placed in it.
+async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progress) -> Result<Placed> {
     let cluster = &arguments.cluster;
     let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}");
     let Some(found) = hub.find(&path).await? else {
         output::line(&format!("hub: cluster {cluster} is not registered"))?;
-        return Ok(Vec::new());
+        return Ok(Placed::default());
     };
     let works = format!("/apis/work.karmada.io/v1alpha1/namespaces/{}/works", execution_namespace(cluster));
     let all = list(hub, &works).await?;
@@ -166,18 +168,20 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
         bail!("{}", silent(cluster, &placed::count(&all)));
     }
     let wish = Wish::of(&found, arguments.keep_workloads);
-    let fate = placed::fate(&placed::count(&all), wish.keeps);
+    let held: BTreeSet<String> = all.iter().map(|work| name(work).to_owned()).collect();
+    let placed = Placed { becomes: Becomes::of(wish.keeps, site::is_silent(&found)), works: all };
     if arguments.dry_run {
-        output::line(&format!("hub: cluster {cluster} would be deleted; {fate}"))?;
-        orphans::say(&found, cluster, wish.keeps)?;
-        return Ok(all);
+        output::line(&format!("hub: cluster {cluster} would be deleted; {}", placed.fate()))?;
+        orphans::say(&found, cluster, wish.keeps, &held)?;
+        return Ok(placed);
     }
     if let Some(noted) = wish.to_note {
         let noted = json!({"metadata": {"annotations": {annotations::KEEP_WORKLOADS: noted}}});
         hub.merge(&path, &noted).await.context("noting on the Cluster whether its workloads stay")?;
     }
-    orphans::leave(hub, cluster, wish.keeps, Instant::now() + arguments.wait / 2, progress).await?;
-    progress.step(&format!("deleting cluster {cluster}; {fate}"));
+    let leaving = orphans::Leaving { cluster, keeps: wish.keeps, held: &held };
+    orphans::leave(hub, leaving, Instant::now() + arguments.wait / 2, progress).await?;
+    progress.step(&format!("deleting cluster {cluster}; {}", placed.fate()));
     hub.delete(&path).await?;
     let deadline = Instant::now() + arguments.wait;
     while hub.find(&path).await?.is_some() {
@@ -191,9 +195,8 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
         }
         tokio::time::sleep(POLL).await;
     }
-    let kept = if wish.keeps { format!("; {fate}") } else { String::new() };
-    output::line(&format!("hub: cluster {cluster} removed{kept}"))?;
-    Ok(all)
+    output::line(&format!("hub: cluster {cluster} removed"))?;
+    Ok(placed)
 }
 
 /// Whether what was placed stays. Once a Cluster is on its way out, what was wished before counts: of its Works, some have gone by it.
@@ -297,11 +300,14 @@ async fn leave_member(
     let chunk = |secret: &&Value| name(secret).strip_prefix(LEDGER).is_some_and(|rest| rest.starts_with('-'));
     paths.extend(ledger.iter().filter(chunk).map(|secret| format!("{secrets}/{}", name(secret))));
     paths.push(format!("/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}"));
+    let mut found_any = false;
     for path in paths {
         if arguments.dry_run {
             let there = member.find(&path).await?.is_some();
+            found_any |= there;
             output::print(&if there { format!("member: {path} would be deleted\n") } else { String::new() })?;
         } else if member.delete(&path).await? {
+            found_any = true;
             progress.step(&format!("deleted {path}"));
             if path.ends_with(&format!("/deployments/{AGENT}")) {
                 agent_gone(member, namespace, deadline, progress).await?;
@@ -310,10 +316,12 @@ async fn leave_member(
     }
     let made = made_here(member, "/api/v1/namespaces").await?;
     namespaces::leave(member, &made, arguments, deadline, progress).await?;
-    if arguments.dry_run {
-        Ok(())
-    } else {
-        output::line("member: the agent and all that came with it are removed")
+    match (found_any || !made.is_empty(), arguments.dry_run) {
+        (false, _) => output::line(&format!(
+            "member: there is no agent in the namespace {namespace}, nor anything that came with one: nothing is removed"
+        )),
+        (true, true) => Ok(()),
+        (true, false) => output::line("member: the agent and all that came with it are removed"),
     }
 }
 

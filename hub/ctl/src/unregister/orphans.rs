@@ -1,6 +1,8 @@
 //! What a site has of the hub's that the hub knows nothing of, when its cluster leaves. In: the Cluster, and whether what was placed stays.
 //! Out: with --keep-workloads the site lets go of them as of everything else, their objects stay; what is left with the hub's marks, in
-//! words.
+//! words. Of a Work that the hub holds again since it was reported, it knows: it leaves as the other Works do.
+
+use std::collections::BTreeSet;
 
 use anyhow::Result;
 use karmada_api::strings::annotations::ORPHANS;
@@ -16,17 +18,27 @@ use crate::site;
 /// Orphans that are named.
 const NAMED: usize = 5;
 
+/// A cluster that leaves.
+#[derive(Clone, Copy)]
+pub struct Leaving<'a> {
+    /// Its name.
+    pub cluster: &'a str,
+    /// Whether what was placed stays.
+    pub keeps: bool,
+    /// The Works that the hub has for it.
+    pub held: &'a BTreeSet<String>,
+}
+
 /// Has the site let go of them where what was placed stays, for as long as until `deadline`, and says what is left.
 pub async fn leave(
     hub: &Connection,
-    cluster: &str,
-    keeps: bool,
+    Leaving { cluster, keeps, held }: Leaving<'_>,
     deadline: Instant,
     progress: &mut Progress,
 ) -> Result<()> {
     let path = site::path(cluster);
     while let Some(found) = hub.find(&path).await? {
-        let all = Orphans::of(&found);
+        let all = unknown(&found, held);
         if all.count() == 0 {
             return Ok(());
         }
@@ -51,15 +63,22 @@ pub async fn leave(
 }
 
 /// Says what would become of them.
-pub fn say(found: &Value, cluster: &str, keeps: bool) -> Result<()> {
-    let all = Orphans::of(found);
+pub fn say(found: &Value, cluster: &str, keeps: bool, held: &BTreeSet<String>) -> Result<()> {
+    let all = unknown(found, held);
     match all.count() {
         0 => Ok(()),
-        count if keeps => {
+        count if keeps && !site::is_silent(found) => {
             output::line(&format!("hub: {count} orphans would be let go of, their objects stay"))
         }
         _ => output::line(&format!("hub: {}", left(cluster, &all))),
     }
+}
+
+/// Those that stand on the Cluster and of which the hub knows nothing yet.
+fn unknown(found: &Value, held: &BTreeSet<String>) -> Orphans {
+    let mut all = Orphans::of(found);
+    all.reported(&[], |name| held.contains(name));
+    all
 }
 
 /// All that nobody decided on are let go of.
@@ -101,5 +120,8 @@ mod tests {
         let names: Vec<String> = (0..9).map(|at| format!("w{at}")).collect();
         let many = all(&names.iter().map(|name| (name.as_str(), "undecided")).collect::<Vec<_>>());
         assert!(left("shop", &many).contains("w4, … (before"));
+        let cluster = json!({"metadata": {"annotations": {ORPHANS: decided.text()}}});
+        let held = BTreeSet::from(["a".to_owned(), "other".to_owned()]);
+        assert_eq!(unknown(&cluster, &held), all(&[("b", "delete"), ("c", "release")]));
     }
 }

@@ -13,35 +13,151 @@ use crate::connection::{ApiError, Connection};
 /// Objects that are named, of those that are left.
 const NAMED: usize = 5;
 
-/// Objects by kind, kinds named with their group where they are not Kubernetes' core.
+/// What the hub has placed in a cluster that leaves.
+#[derive(Default)]
+pub struct Placed {
+    /// The Works that did.
+    pub works: Vec<Value>,
+    /// What comes of it.
+    pub becomes: Becomes,
+}
+
+/// What comes of the objects that were placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Becomes {
+    /// The agent removes them.
+    #[default]
+    Removed,
+    /// The agent takes the hub's marks off.
+    Kept,
+    /// Nobody does anything: the agent is not heard.
+    Untouched,
+}
+
+impl Becomes {
+    /// By whether they are to be kept, and whether the site is silent.
+    pub fn of(keeps: bool, is_silent: bool) -> Self {
+        match (is_silent, keeps) {
+            (true, _) => Becomes::Untouched,
+            (false, true) => Becomes::Kept,
+            (false, false) => Becomes::Removed,
+        }
+    }
+}
+
+impl Placed {
+    /// What becomes of them, in words.
+    pub fn fate(&self) -> String {
+        fate(&count(&self.works), self.becomes)
+            .unwrap_or_else(|| "the hub has placed nothing there".to_owned())
+    }
+
+    /// What stays without the hub's marks, in words: all but what is `left` with them.
+    pub fn kept(&self, left: &[Left]) -> Option<String> {
+        let mut counts = count(&self.works);
+        for one in left {
+            counts.entry(one.kind.clone()).and_modify(|count| *count = count.saturating_sub(1));
+        }
+        counts.retain(|_, count| *count > 0);
+        fate(&counts, self.becomes).filter(|_| self.becomes == Becomes::Kept)
+    }
+
+    /// What is said where nobody could look into the member.
+    pub fn unlooked(&self) -> String {
+        let fate = fate(&count(&self.works), self.becomes).filter(|_| self.becomes == Becomes::Untouched);
+        format!(
+            "member: nothing is removed there{}",
+            fate.map(|fate| format!("; {fate}")).unwrap_or_default()
+        )
+    }
+
+    /// What the Works of `cluster` placed and is in the member yet, marked as theirs. A kind that the member does not serve in any
+    /// version holds nothing that could be seen.
+    pub async fn left(&self, member: &Connection, cluster: &str) -> Result<Vec<Left>, ApiError> {
+        let mut served = Served { member, resources: BTreeMap::new() };
+        let mut left = Vec::new();
+        for manifest in self.works.iter().flat_map(manifests) {
+            let Some(path) = served.path(manifest).await? else { continue };
+            if let Some(found) = member.find(&path).await?
+                && is_marked(&found, cluster)
+                && found["metadata"]["deletionTimestamp"].is_null()
+            {
+                left.push(Left::of(manifest));
+            }
+        }
+        Ok(left)
+    }
+
+    /// What is said of what is left; `None` where nothing is.
+    pub fn left_in_words(&self, left: &[Left]) -> Option<String> {
+        if left.is_empty() {
+            return None;
+        }
+        let more = left.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let shown: Vec<&str> = left.iter().take(NAMED).map(|one| one.name.as_str()).collect();
+        let undone = if self.becomes == Becomes::Kept { "take them off" } else { "remove them" };
+        Some(format!(
+            "{} objects that the hub placed there are there yet, with its marks, as its agent did not {undone}: {}{more}. Nothing looks \
+             after them any more: delete them where they are not needed",
+            left.len(),
+            shown.join(", ")
+        ))
+    }
+}
+
+/// An object that is in the member yet, with the hub's marks.
+pub struct Left {
+    /// Its kind, as [`count`] names it.
+    kind: String,
+    /// Its kind and place.
+    name: String,
+}
+
+impl Left {
+    fn of(manifest: &Value) -> Self {
+        let place = object::namespace(manifest).to_owned();
+        let place = if place.is_empty() { place } else { place + "/" };
+        let name = format!("{} {place}{}", object::kind(manifest), object::name(manifest));
+        Self { kind: kind_in_group(manifest), name }
+    }
+}
+
+fn manifests(work: &Value) -> impl Iterator<Item = &Value> {
+    work["spec"]["workload"]["manifests"].as_array().into_iter().flatten()
+}
+
+/// A kind, with its group where it is not of Kubernetes' core.
+fn kind_in_group(manifest: &Value) -> String {
+    let kind = manifest["kind"].as_str().unwrap_or("unnamed kind");
+    let group = manifest["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+    group.map_or_else(|| kind.to_owned(), |(group, _)| format!("{kind}.{group}"))
+}
+
+/// Objects by kind.
 pub fn count(works: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for work in works {
-        let manifests = work["spec"]["workload"]["manifests"].as_array();
-        for manifest in manifests.into_iter().flatten() {
-            let kind = manifest["kind"].as_str().unwrap_or("unnamed kind");
-            let group = manifest["apiVersion"].as_str().and_then(|version| version.split_once('/'));
-            let name = group.map_or_else(|| kind.to_owned(), |(group, _)| format!("{kind}.{group}"));
-            *counts.entry(name).or_default() += 1;
-        }
+    for manifest in works.iter().flat_map(manifests) {
+        *counts.entry(kind_in_group(manifest)).or_default() += 1;
     }
     counts
 }
 
-/// What becomes of them.
-pub fn fate(counts: &BTreeMap<String, usize>, keep: bool) -> String {
-    if counts.is_empty() {
-        return "the hub has placed nothing there".to_owned();
-    }
+/// What becomes of so many; `None` where there are none.
+fn fate(counts: &BTreeMap<String, usize>, becomes: Becomes) -> Option<String> {
     let total: usize = counts.values().sum();
     let kinds: Vec<String> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let fate = match (total, keep) {
-        (1, true) => "object that the hub placed there stays, without the hub's marks",
-        (_, true) => "objects that the hub placed there stay, without the hub's marks",
-        (1, false) => "object that the hub placed there is removed from the member",
-        (_, false) => "objects that the hub placed there are removed from the member",
+    let (is_one, objects) = (total == 1, if total == 1 { "object" } else { "objects" });
+    let fate = match (becomes, is_one) {
+        (Becomes::Kept, true) => "stays, without the hub's marks",
+        (Becomes::Kept, false) => "stay, without the hub's marks",
+        (Becomes::Untouched, true) => "stays, with the hub's marks, as its agent is not heard",
+        (Becomes::Untouched, false) => "stay, with the hub's marks, as its agent is not heard",
+        (Becomes::Removed, true) => "is removed from the member",
+        (Becomes::Removed, false) => "are removed from the member",
     };
-    format!("{total} {fate}: {}", kinds.join(", "))
+    let words = format!("{total} {objects} that the hub placed there {fate}: {}", kinds.join(", "));
+    (total > 0).then_some(words)
 }
 
 /// What a member serves, as far as it was asked for.
@@ -79,28 +195,6 @@ impl Served<'_> {
     }
 }
 
-/// What the Works of `cluster` placed and is in the member yet, marked as theirs. A kind that the member does not serve in any version
-/// holds nothing that could be seen.
-pub async fn left(member: &Connection, cluster: &str, works: &[Value]) -> Result<Vec<String>, ApiError> {
-    let mut served = Served { member, resources: BTreeMap::new() };
-    let mut left = Vec::new();
-    for work in works {
-        let manifests = work["spec"]["workload"]["manifests"].as_array();
-        for manifest in manifests.into_iter().flatten() {
-            let Some(path) = served.path(manifest).await? else { continue };
-            if let Some(found) = member.find(&path).await?
-                && is_marked(&found, cluster)
-                && found["metadata"]["deletionTimestamp"].is_null()
-            {
-                let place = object::namespace(manifest).to_owned();
-                let place = if place.is_empty() { place } else { place + "/" };
-                left.push(format!("{} {place}{}", object::kind(manifest), object::name(manifest)));
-            }
-        }
-    }
-    Ok(left)
-}
-
 /// Where a manifest's object is, by the resources of a version.
 fn path_in(resources: &Value, version: &str, manifest: &Value) -> Option<String> {
     let kind = object::kind(manifest);
@@ -121,22 +215,6 @@ fn is_marked(found: &Value, cluster: &str) -> bool {
     object::annotation(found, annotations::WORK_NAMESPACE) == Some(execution_namespace(cluster).as_str())
 }
 
-/// What is said of what is left; `None` where nothing is.
-pub fn left_in_words(left: &[String]) -> Option<String> {
-    if left.is_empty() {
-        return None;
-    }
-    let more = left.len().saturating_sub(NAMED);
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let shown: Vec<&str> = left.iter().take(NAMED).map(String::as_str).collect();
-    Some(format!(
-        "{} objects that the hub placed there are there yet, with its marks, as its agent did not remove them: {}{more}. Nothing looks \
-         after them any more: delete them where they are not needed",
-        left.len(),
-        shown.join(", ")
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,13 +225,39 @@ mod tests {
         let work = |manifests: Value| json!({"spec": {"workload": {"manifests": manifests}}});
         let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment"});
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap"});
-        let counts = count(&[work(json!([deployment, config])), work(json!([config])), work(Value::Null)]);
-        let text = fate(&counts, false);
+        let works = [work(json!([deployment, config])), work(json!([config])), work(Value::Null)];
+        let placed = |becomes: Becomes| Placed { works: works.to_vec(), becomes };
         assert_eq!(
-            text,
+            placed(Becomes::Removed).fate(),
             "3 objects that the hub placed there are removed from the member: 2 ConfigMap, 1 Deployment.apps"
         );
-        assert!(fate(&counts, true).contains("stay, without the hub's marks: 2 ConfigMap"));
-        assert_eq!(fate(&count(&[]), true), "the hub has placed nothing there");
+        assert!(placed(Becomes::Kept).fate().contains("stay, without the hub's marks: 2 ConfigMap"));
+        assert_eq!(Placed::default().fate(), "the hub has placed nothing there");
+    }
+
+    /// Of one object it is never said both that it has the hub's marks and that it has none.
+    #[test]
+    fn what_is_said_of_marks_is_true_of_each_object() {
+        let config = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}});
+        let works = vec![json!({"spec": {"workload": {"manifests": [config("a"), config("b")]}}})];
+        let placed = |keeps: bool, is_silent: bool| Placed {
+            works: works.clone(),
+            becomes: Becomes::of(keeps, is_silent),
+        };
+        let left: Vec<Left> = ["a", "b"].map(|name| Left::of(&config(name))).into();
+        let kept = placed(true, false);
+        let one = "1 object that the hub placed there stays, without the hub's marks: 1 ConfigMap";
+        assert_eq!(kept.kept(&left[..1]).as_deref(), Some(one));
+        assert_eq!((kept.kept(&left), kept.unlooked().contains("marks")), (None, false));
+        let words = kept.left_in_words(&left[..1]).unwrap();
+        assert!(words.contains("did not take them off: ConfigMap shop/a."), "{words}");
+        // Of a silent site nobody takes anything off, whatever is wished.
+        for keeps in [true, false] {
+            let silent = placed(keeps, true);
+            assert!(silent.fate().contains("2 objects that the hub placed there stay, with the hub's marks"));
+            assert_eq!(silent.kept(&[]), None);
+            assert!(silent.unlooked().contains("with the hub's marks"), "{}", silent.unlooked());
+        }
+        assert_eq!((placed(false, false).kept(&[]), kept.left_in_words(&[])), (None, None));
     }
 }

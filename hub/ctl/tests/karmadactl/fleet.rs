@@ -117,7 +117,11 @@ async fn a_cluster_that_leaves_may_keep_its_workloads_and_has_them_back_under_an
         "{dry}"
     );
     let said = member.succeed(&leave).await;
-    assert!(said.contains("hub: cluster old removed; 1 object that the hub placed there stays"), "{said}");
+    assert!(said.contains("hub: cluster old removed\n"), "{said}");
+    assert!(
+        said.contains("member: 1 object that the hub placed there stays, without the hub's marks"),
+        "{said}"
+    );
     let kept = member.get(SETTINGS).await.unwrap();
     assert_eq!(kept["metadata"]["uid"], placed["metadata"]["uid"]);
     assert!(!is_managed(&kept) && kept["data"]["mode"] == "calm", "{kept}");

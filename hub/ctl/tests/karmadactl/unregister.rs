@@ -275,3 +275,15 @@ async fn with_force_a_hub_that_is_gone_keeps_nobody() {
         assert!(member.get(&agent()).await.is_none() && member.get(&identity()).await.is_none());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unregister_says_where_nothing_was_there() {
+    let (hub, member) = (Cluster::start().await, Cluster::member().await);
+    for flags in ["", " --dry-run"] {
+        let leave = format!("unregister nope --karmada-config {} --wait 5s{flags}", hub.kubeconfig());
+        let said = member.succeed(&leave).await;
+        assert!(said.contains("hub: cluster nope is not registered"), "{said}");
+        assert!(said.contains("member: there is no agent in the namespace karmada-system"), "{said}");
+        assert!(said.contains("nothing is removed") && !said.contains("are removed"), "{said}");
+    }
+}
