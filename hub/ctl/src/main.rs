@@ -89,4 +89,13 @@ mod tests {
     fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
     }
+
+    #[test]
+    fn the_help_of_taint_names_each_word_once() {
+        let mut line = Arguments::command();
+        let help = line.find_subcommand_mut("taint").unwrap().render_long_help().to_string();
+        assert!(help.contains("<clusters> <NAME...> <TAINT>"), "{help}");
+        let usage = help.lines().find(|line| line.starts_with("Usage:")).unwrap();
+        assert_eq!(usage.matches("clusters").count(), 1, "{usage}");
+    }
 }

@@ -15,7 +15,7 @@ const TRIES: usize = 5;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// `clusters`, the clusters' names, and the taints: key=value:Effect or key:Effect; key:Effect- or key- removes.
-    #[arg(required = true, num_args = 3.., value_name = "clusters NAME... TAINT")]
+    #[arg(required = true, num_args = 3.., value_names = ["clusters", "NAME...", "TAINT"])]
     words: Vec<String>,
     /// Change a taint that is there with another value.
     #[arg(long)]
