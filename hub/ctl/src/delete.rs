@@ -23,7 +23,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "true|false")]
     wait: bool,
     /// How long to wait; 0 waits for ever.
-    #[arg(long, default_value = "0", value_parser = duration::parse)]
+    #[arg(long, default_value = "0", value_parser = duration::parse, allow_hyphen_values = true)]
     timeout: Duration,
 }
 

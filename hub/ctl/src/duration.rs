@@ -7,7 +7,8 @@ use karmada_core::human_duration;
 /// No span is longer, as with Go's: a moment after it is still one.
 const LONGEST: jiff::SignedDuration = jiff::SignedDuration::from_nanos(i64::MAX);
 
-/// Reads a span as Go writes it: `90s`, `5m`, `1h30m`, `24h`; `0` is none.
+/// Reads a span as Go writes it: `90s`, `5m`, `1h30m`, `24h`; `0` is none. A flag that takes one takes hyphens as well, so that what is said of
+/// `-1h` is said here.
 pub fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);

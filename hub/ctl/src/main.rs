@@ -98,4 +98,18 @@ mod tests {
         let usage = help.lines().find(|line| line.starts_with("Usage:")).unwrap();
         assert_eq!(usage.matches("clusters").count(), 1, "{usage}");
     }
+
+    #[test]
+    fn a_span_that_is_negative_is_told_to_be_no_duration() {
+        for words in [
+            "token create --ttl -1h",
+            "unregister shop --karmada-context hub --wait -1h",
+            "delete cluster shop --timeout -1h",
+            "register hub:5443 --token t --cluster-name shop --timeout -1h",
+        ] {
+            let line = std::iter::once("karmadactl").chain(words.split(' '));
+            let said = Arguments::command().try_get_matches_from(line).unwrap_err().to_string();
+            assert!(said.contains("\"-1h\" is not a duration like 90s"), "{words}: {said}");
+        }
+    }
 }

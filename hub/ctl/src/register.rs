@@ -70,7 +70,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', required_if_eq("permissions", "namespaced"))]
     workload_namespaces: Vec<String>,
     /// How long to wait until the hub has seen the agent.
-    #[arg(long, default_value = "5m", value_parser = duration::parse, visible_alias = "discovery-timeout")]
+    #[arg(long, default_value = "5m", value_parser = duration::parse, allow_hyphen_values = true, visible_alias = "discovery-timeout")]
     timeout: Duration,
     /// Do not ask the hub from this machine first: for a member that reaches the hub by a way which this machine does not have.
     #[arg(long)]

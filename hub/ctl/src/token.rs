@@ -45,7 +45,7 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Create {
     /// How long it holds; 0 for ever.
-    #[arg(long, default_value = "24h", value_parser = duration::parse)]
+    #[arg(long, default_value = "24h", value_parser = duration::parse, allow_hyphen_values = true)]
     ttl: Duration,
     /// What it is for.
     #[arg(long)]
