@@ -12,9 +12,14 @@ use proptest::prelude::*;
 use recorded::{Differences, Verdict, compare};
 use serde_json::{Value, json};
 
+const NAMES: Differences = &[
+    (16, "a Work's name that no API server takes: it is cut, and ends in a hash of the whole"),
+    (58, "a binding's name that no API server takes: it is cut, and ends in a hash of the whole"),
+];
+
 #[test]
 fn recorded_names() {
-    recorded::run("names.json", &[], |case| {
+    recorded::run("names.json", NAMES, |case| {
         let args: Vec<&str> = case["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap()).collect();
         let out = match case["fn"].as_str().unwrap() {
             "workName" => json!(names::work_name(args[0], args[1], args[2])),

@@ -26,10 +26,14 @@ const EMPTY: &str = "no list of dependencies and an empty one are the same here"
 
 const LEAVING: &str = "recorded bug: a workload that leaves gracefully runs on without what follows it; here that stays as long";
 
+const TOO_LONG: &str =
+    "a binding's name that no API server takes: it is cut, and ends in a hash of the whole";
+
 const DIFFERENCES: Differences = &[
     (187, LEAVING),
     (193, ELSEWHERE),
     (194, ELSEWHERE),
+    (198, TOO_LONG),
     (209, TWICE),
     (308, GONE),
     (309, GONE),

@@ -10,6 +10,7 @@ mod cluster;
 mod clusters;
 mod fleet;
 mod leaving;
+mod long_names;
 mod placement;
 mod registration;
 mod unregister;
