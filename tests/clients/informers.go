@@ -351,7 +351,8 @@ func metadataClient(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	events, err := api.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	// The namespace's own kube-root-ca.crt comes when it comes.
+	events, err := api.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, FieldSelector: "metadata.name=m-0"})
 	if err != nil {
 		return err
 	}
