@@ -73,3 +73,27 @@ async fn an_answer_that_breaks_off_does_not_end_as_one_that_is_whole() {
         assert_eq!(came.ends_with("0\r\n\r\n"), is_whole, "{came}");
     }
 }
+
+/// kubectl asks what is served there, and shows no words of a refusal of that, but every warning.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_not_there_or_away_is_named_also_where_only_warnings_are_shown() {
+    let world = World::start().await;
+    let owner = ClientKey::generate().unwrap();
+    world.join("north", "uid-north", &owner).await.certificate(&owner);
+    for (cluster, code, words) in [
+        ("nowhere", "404", r#"clusters.cluster.karmada.io \"nowhere\" not found"#),
+        ("north", "503", "the agent of cluster north is not connected"),
+    ] {
+        let mut user = tls_as(&world, Some(&world.administrator(HOUR))).await;
+        let path = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy/api");
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        user.write_all(asked.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        let _ = user.read_to_string(&mut said).await;
+        let (head, body) = said.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with(&format!("HTTP/1.1 {code}")), "{said}");
+        let warned =
+            head.lines().find(|line| line.to_lowercase().starts_with("warning: 299")).unwrap_or(head);
+        assert!(warned.contains(words) && body.contains(words) && body.contains("\"Status\""), "{said}");
+    }
+}

@@ -30,7 +30,25 @@ impl ApiServer {
         self.connectors.of(&wanted.group, &wanted.plural, &wanted.subresource)
     }
 
+    /// The connection. Why there is no way to what is behind it is said in a warning as well: kubectl asks first what is served there, and of a
+    /// refusal of that it tells people the code alone, that a resource is not there, and not which object is not.
     pub(super) async fn connect(
+        &self,
+        call: &Call<'_>,
+        definition: &ResourceDefinition,
+        wanted: &Wanted,
+        connector: &dyn Connect,
+        body: Received,
+    ) -> Result<Response<Body>, Status> {
+        let connected = self.connected(call, definition, wanted, connector, body).await;
+        let has_no_way = |status: &&Status| status.code == 404 || status.code >= 500;
+        if let Some(status) = connected.as_ref().err().filter(has_no_way) {
+            call.warnings.add(status.message.clone());
+        }
+        connected
+    }
+
+    async fn connected(
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
