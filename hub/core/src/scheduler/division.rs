@@ -3,6 +3,7 @@
 //! In: candidates in order of preference with their free room, how many replicas, who has how many now. Out: replicas
 //! by cluster, without those that get none; or why they do not fit.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use karmada_api::binding::TargetCluster;
@@ -235,17 +236,18 @@ fn divide_by_room(
         let room = by_size(capacity(candidates, &held));
         return share(replicas, room, &[], kind, division.uid).map_err(short("failed to do fresh scale: "));
     }
-    if assigned > replicas {
+    match assigned.cmp(&replicas) {
+        Ordering::Equal => Ok(held),
         // What everybody has is all the room there is: shrinking moves nothing.
-        return share(replicas, by_size(held), &[], kind, division.uid)
-            .map_err(short("failed to scale down: "));
+        Ordering::Greater => {
+            share(replicas, by_size(held), &[], kind, division.uid).map_err(short("failed to scale down: "))
+        }
+        Ordering::Less => {
+            let room = by_size(free(candidates));
+            let shares = share(replicas - assigned, room, &held, kind, division.uid);
+            shares.map_err(short("failed to scale up: "))
+        }
     }
-    if assigned < replicas {
-        let room = by_size(free(candidates));
-        let shares = share(replicas - assigned, room, &held, kind, division.uid);
-        return shares.map_err(short("failed to scale up: "));
-    }
-    Ok(held)
 }
 
 fn short(step: &'static str) -> impl Fn(i64) -> Short {
