@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 /// Bytes of JSON of the largest object that is stored.
-pub const LARGEST: usize = 3 << 19;
+pub const LARGEST: usize = karmada_schema::object::LARGEST;
 
 /// Of these, what is kept for what others write beside a status: who wrote which field, finalizers, a version.
 const KEPT: usize = 32 << 10;

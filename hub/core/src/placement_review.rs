@@ -8,7 +8,6 @@ pub mod shown;
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 
 use k8s_openapi::api::core::v1::Taint;
 use karmada_api::binding::ResourceBinding;
@@ -22,6 +21,7 @@ use serde_json::Value;
 use crate::binding::{self, ClusterWork, WorkError};
 use crate::cluster_expressions::ClusterExpressions;
 use crate::detector::{self, BindingChange, Reading, Takeover};
+use crate::object_size;
 use crate::residency::Residency;
 use crate::scheduler::assumptions::Taken;
 use crate::scheduler::workload_affinity::AllowedClusters;
@@ -195,37 +195,22 @@ where
 
 /// As many Works, from the first, as have [`MOST_TEXT`] together as they are made: an override may make much of a small template.
 fn bounded(works: impl Iterator<Item = ClusterWork>) -> Vec<ClusterWork> {
-    let mut text = Counted(0);
+    let mut text = 0_usize;
     let mut taken = Vec::new();
     for work in works {
         if let Ok(made) = &work.work {
-            // It fails in nothing: what counts takes all.
-            let _ = serde_json::to_writer(&mut text, made);
+            text = text.saturating_add(object_size::bytes(made));
         }
         // A question holds the whole template as well.
         if let Err(WorkError::Interpret(InterpretError::Unanswered(question))) = &work.work {
-            text.0 = text.0.saturating_add(question.body.len());
+            text = text.saturating_add(question.body.len());
         }
         taken.push(work);
-        if text.0 >= MOST_TEXT {
+        if text >= MOST_TEXT {
             break;
         }
     }
     taken
-}
-
-/// Counts what is written.
-struct Counted(usize);
-
-impl io::Write for Counted {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.saturating_add(text.len());
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// The binding as the detector would leave it.

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use karmada_core::human_duration;
-
-/// No span is longer, as with Go's: a moment after it is still one.
-const LONGEST: jiff::SignedDuration = jiff::SignedDuration::from_nanos(i64::MAX);
+use karmada_schema::duration::flag_duration;
 
 /// Reads a span as Go writes it: `90s`, `5m`, `1h30m`, `24h`; `0` is none. A flag that takes one takes hyphens as well, so that what is said of
 /// `-1h` is said here.
@@ -14,8 +12,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     let wrong = || format!("{text:?} is not a duration like 90s, 5m or 24h");
-    let span: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-    Duration::try_from(span).ok().filter(|_| span <= LONGEST).ok_or_else(wrong)
+    flag_duration(text).and_then(|span| Duration::try_from(span).ok()).ok_or_else(wrong)
 }
 
 /// A span as kubectl's AGE column rounds it: two units where one would be too coarse.

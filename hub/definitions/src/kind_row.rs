@@ -213,9 +213,6 @@ pub struct KindRow {
     pub disown: fn(&Value, &mut Value, &str),
 }
 
-/// Bytes of JSON of the largest object of most kinds, as etcd's default request limit.
-const LARGEST: usize = 3 << 19;
-
 /// Metadata that others act on.
 pub const ACTED_ON: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
@@ -254,7 +251,7 @@ impl KindRow {
         shares_labels: false,
         status_keeps: &[],
         generation: None,
-        largest: LARGEST,
+        largest: karmada_schema::object::LARGEST,
         directory: "",
         cells: None,
         cell: |_, _| None,

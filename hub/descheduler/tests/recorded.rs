@@ -3,31 +3,15 @@
 
 #[path = "../../../proto/api/tests/recorded/mod.rs"]
 mod recorded;
+#[path = "../../core/tests/lifecycle/without_nulls.rs"]
+mod without_nulls;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_descheduler::unschedulable::{Unschedulable, asked, considers, deschedule};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::recorded::compare;
-
-/// `null` members left out, as in objects that were read.
-fn without_nulls(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(fields) => {
-            fields.retain(|_, field| !field.is_null());
-            for field in fields.values_mut() {
-                *field = without_nulls(field.take());
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                *item = without_nulls(item.take());
-            }
-        }
-        _ => {}
-    }
-    value
-}
+use crate::without_nulls::without_nulls;
 
 #[test]
 fn replicas_without_room_are_given_up() {

@@ -1,6 +1,19 @@
-//! Durations for people, as kubectl and kube-apiserver print them (`k8s.io/apimachinery/pkg/util/duration`).
+//! Durations for people: as kubectl and kube-apiserver print them (`k8s.io/apimachinery/pkg/util/duration`), and as flags say them.
 //!
-//! In: whole seconds. Out: text. A moment in the future is `<invalid>`, but for one second of clocks that differ.
+//! In: whole seconds. Out: text. A moment in the future is `<invalid>`, but for one second of clocks that differ. The other way round: a flag's text,
+//! and the span that it says.
+
+use jiff::SignedDuration;
+
+/// No span of a flag is longer, as with Go's: a moment after it is still one.
+const LONGEST: SignedDuration = SignedDuration::from_nanos(i64::MAX);
+
+/// The span that a flag says as Go writes it: `90s`, `5m`, `1h30m`, `24h`. `None` where it says none, one below nothing, or one that is longer than
+/// Go's longest.
+pub fn flag_duration(text: &str) -> Option<SignedDuration> {
+    let span: SignedDuration = text.parse().ok()?;
+    (!span.is_negative() && span <= LONGEST).then_some(span)
+}
 
 /// Seconds as `5s`, `3m20s`, `7h5m`, `3d4h`, `2y40d`.
 pub fn human_duration(seconds: i64) -> String {

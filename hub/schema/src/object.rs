@@ -22,6 +22,9 @@ use serde_json::{Map, Value};
 pub use shared_values::SharedValues;
 pub use stored::Stored;
 
+/// Bytes of JSON of the largest object of most kinds that is stored, as etcd's default request limit.
+pub const LARGEST: usize = 3 << 19;
+
 /// Namespace (empty when cluster-scoped) and name: the order of every list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {

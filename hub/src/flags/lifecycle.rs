@@ -15,6 +15,7 @@ use karmada_core::controllers_list::ControllersList;
 use karmada_core::feature_gates::FeatureGates;
 use karmada_descheduler::descheduler::Descheduling;
 use karmada_descheduler::rebalancing::RebalancingOptions;
+use karmada_schema::duration::flag_duration;
 
 use crate::settings::LifecycleSettings;
 
@@ -73,13 +74,8 @@ pub(super) struct Lifecycle {
     unschedulable_threshold: SignedDuration,
 }
 
-/// No span is longer, as with Go's: a moment after it is still one.
-const LONGEST: SignedDuration = SignedDuration::from_nanos(i64::MAX);
-
 fn duration(text: &str) -> Result<SignedDuration, String> {
-    let read: Option<SignedDuration> = text.parse().ok();
-    read.filter(|span| !span.is_negative() && *span <= LONGEST)
-        .ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
+    flag_duration(text).ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
 }
 
 impl Lifecycle {

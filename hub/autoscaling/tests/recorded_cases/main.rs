@@ -5,8 +5,11 @@
 mod recorded;
 #[path = "../../../core/tests/lifecycle/values.rs"]
 mod values;
+#[path = "../../../core/tests/lifecycle/without_nulls.rs"]
+mod without_nulls;
 
 mod cron;
 mod federated_hpa;
 
-use self::values::{time, without_nulls};
+use self::values::time;
+use self::without_nulls::without_nulls;

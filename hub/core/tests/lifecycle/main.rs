@@ -18,10 +18,12 @@ mod service_import;
 mod taints;
 mod unified_auth;
 mod values;
+mod without_nulls;
 
 use jiff::SignedDuration;
 
-use self::values::{time, without_nulls};
+use self::values::time;
+use self::without_nulls::without_nulls;
 
 /// Seconds as they are recorded: 0 where nothing is to be waited for.
 fn seconds(wait: Option<SignedDuration>) -> i64 {
