@@ -1,6 +1,7 @@
 //! Expressions of a policy beside its placement: how a binding carries them, when it is scheduled anew by them, and what they make of clusters.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
@@ -86,6 +87,44 @@ fn a_score_decides_whom_a_constraint_takes_and_moves_nothing_by_itself() {
     assert_eq!(placed(&schedule(&binding, Some(&saying([("m1", Ok(5_000))])))), ["m1", "m2"]);
 }
 
+/// It notes whom it was asked of.
+#[derive(Default)]
+struct Asked(Mutex<Vec<String>>);
+
+impl ClusterExpressions for Asked {
+    fn score(&self, cluster: &Cluster) -> Result<i64, Fault> {
+        self.0.lock().unwrap().push(cluster.name().to_owned());
+        Ok(0)
+    }
+}
+
+/// Expressions cost the most of what is asked of a cluster.
+#[test]
+fn clusters_that_are_left_out_anyway_are_not_asked_about() {
+    let asked = |binding: &ResourceBinding| {
+        let mut clusters: Vec<Cluster> = ["m1", "m2", "m3"].into_iter().map(member).collect();
+        clusters[1].spec.taints =
+            serde_json::from_value(json!([{"key": "closed", "effect": "NoSchedule"}])).unwrap();
+        let asked = Asked::default();
+        let decision = scheduler::schedule(&Input {
+            binding,
+            clusters: &clusters,
+            scheduler: "default-scheduler",
+            neighbours: Default::default(),
+            taken: Default::default(),
+            exact: Default::default(),
+            residency: Default::default(),
+            expressions: Some(&asked),
+        });
+        assert!(matches!(decision.outcome, Outcome::Scheduled(_)), "{:?}", decision.outcome);
+        asked.0.into_inner().unwrap()
+    };
+    assert_eq!(asked(&filtered(json!({}))), ["m1", "m3"], "one is tainted");
+    let named = json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}});
+    assert_eq!(asked(&filtered(named)), ["m1"], "one is not meant");
+    assert_eq!(asked(&binding(json!({}))), [""; 0], "its policy has no expression");
+}
+
 /// A decision that cannot be made changes nothing; where nobody evaluates, none is made.
 #[test]
 fn what_cannot_be_evaluated_now_leaves_everything_where_it_is() {
@@ -97,6 +136,23 @@ fn what_cannot_be_evaluated_now_leaves_everything_where_it_is() {
         assert!(matches!(&decision.outcome, Outcome::Failed(Failure::Error(_))), "{:?}", decision.outcome);
         assert_eq!(scheduler::apply(&there, &decision), None);
     }
+    // A cluster that goes is told all the same: what is there is lost.
+    let going: Cluster = serde_json::from_value(
+        json!({"metadata": {"name": "m1", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"syncMode": "Pull"}}),
+    )
+    .unwrap();
+    let decision = scheduler::schedule(&Input {
+        binding: &there,
+        clusters: &[going, member("m2")],
+        scheduler: "default-scheduler",
+        neighbours: Default::default(),
+        taken: Default::default(),
+        exact: Default::default(),
+        residency: Default::default(),
+        expressions: Some(&stops),
+    });
+    assert_eq!(decision.report.get("m1"), Some(&ClusterVerdict::Deleting));
+    assert_eq!(scheduler::apply(&there, &decision).unwrap().spec.clusters, []);
     // Whom no group means is not asked about.
     let named = filtered(json!({"clusterAffinity": {"clusterNames": ["m1", "m3"]}}));
     assert_eq!(placed(&schedule(&named, Some(&stops))), ["m1", "m3"]);

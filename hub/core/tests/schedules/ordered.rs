@@ -87,14 +87,50 @@ fn thousands_of_groups_over_a_large_fleet_are_bounded_work() {
     let clusters: Vec<Cluster> = (0..4000).map(|at| member(&format!("m{at}"), 9)).collect();
     let decision = schedule(&binding, &clusters);
     assert_eq!(decision.tried.len(), 125);
-    let Outcome::Failed(Failure::NoClusterFit(text)) = &decision.outcome else { panic!("{decision:?}") };
-    assert!(
-        text.ends_with(
-            "4875 further groups of clusterAffinities were not tried: with so many clusters, 125 are"
-        ),
-        "{text}"
-    );
+    assert_eq!(left_out(&decision), "4875");
     assert!(events::events(&binding, &decision).len() <= 8);
+    // Those before the group that holds are not to be tried, so nobody left them out.
+    let mut holding = binding.clone();
+    holding.status.scheduler_observing_affinity_name = "g100".to_owned();
+    holding.spec.clusters = serde_json::from_value(json!([{"name": "m1", "replicas": 2}])).unwrap();
+    let decision = schedule(&holding, &clusters);
+    assert_eq!((decision.tried[0].affinity_name.as_str(), decision.tried.len()), ("g100", 125));
+    assert_eq!(left_out(&decision), "4775");
+}
+
+/// How many groups it says that it did not try.
+fn left_out(decision: &Decision) -> &str {
+    let Outcome::Failed(Failure::NoClusterFit(text)) = &decision.outcome else { panic!("{decision:?}") };
+    let end = " further groups of clusterAffinities were not tried: with so many clusters, 125 are";
+    let before = text.strip_suffix(end).unwrap_or_else(|| panic!("{text}"));
+    before.rsplit(' ').next().unwrap()
+}
+
+/// The room for a binding is asked of the groups that a schedule would try.
+#[test]
+fn room_is_that_of_the_groups_that_are_tried() {
+    let mut groups: Vec<Value> = (0..200)
+        .map(|at| json!({"affinityName": format!("g{at}"), "clusterNames": [format!("none{at}")]}))
+        .collect();
+    groups[124]["clusterNames"] = json!(["m1"]);
+    groups[125]["clusterNames"] = json!(["m2"]);
+    let binding = binding(json!(groups), 3);
+    let names = |count: usize| {
+        let clusters: Vec<Cluster> = (0..count).map(|at| member(&format!("m{at}"), 9)).collect();
+        let room = scheduler::room(&Input {
+            binding: &binding,
+            clusters: &clusters,
+            scheduler: "default-scheduler",
+            neighbours: AllowedClusters::default(),
+            taken: Default::default(),
+            exact: Default::default(),
+            residency: Default::default(),
+            expressions: None,
+        });
+        room.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(names(4000), ["m1"]);
+    assert_eq!(names(3), ["m1", "m2"], "a small fleet has all groups tried");
 }
 
 #[test]
