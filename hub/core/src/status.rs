@@ -190,8 +190,8 @@ pub fn binding_status(
     (status != binding.status).then_some(status)
 }
 
-/// The conditions of a Work with what holds of its dispatching; none if nothing changed. A Work that was never held
-/// back says nothing, so that the common case costs no write.
+/// The conditions of a Work with what holds of its dispatching; none if nothing changed. Of a Work that was never held back it is said
+/// with the first report of its agent, so that the common case costs no write.
 pub fn dispatching(work: &Work, now: Timestamp) -> Option<Vec<Condition>> {
     let suspended = work.spec.suspend_dispatching == Some(true);
     let said = match (suspended, work.status.condition(conditions::DISPATCHING)) {

@@ -247,17 +247,25 @@ const GONE: &str = "a cluster that is not there any more is left, as one on its 
 
 const PARTS: &str = "recorded bug: that parts were scaled was not noticed";
 
+const NOWHERE: &str =
+    "what has parts and is nowhere is placed whatever the gate, which decides whether a binding has any";
+
 const TRIGGER: Differences = &[
     (10, UNREADABLE),
     (11, UNREADABLE),
     (84, SUSPENDED),
     (85, SUSPENDED),
+    (86, NOWHERE),
+    (87, NOWHERE),
+    (90, NOWHERE),
+    (91, NOWHERE),
     (92, PARTS),
     (93, PARTS),
     (110, UNREADABLE),
     (112, UNREADABLE),
     (119, UNREADABLE),
     (120, UNREADABLE),
+    (136, NOWHERE),
     (161, UNREADABLE),
     (162, UNREADABLE),
     (186, UNREADABLE),

@@ -4,7 +4,7 @@
 //! the outcome of the body that there is now, statuses for the manifests that it has, the end of the Work that is meant.
 
 use bytes::Bytes;
-use karmada_api::strings::finalizers;
+use karmada_api::strings::{conditions, finalizers};
 use karmada_gateway::body_hash;
 use karmada_gateway::ports::WorkReport;
 use karmada_proto::digest::{self, Content, Fares};
@@ -45,12 +45,27 @@ pub(super) fn put(
             "lastTransitionTime": now,
         });
         condition::put(work, said);
+        say_dispatched(work, now);
     }
     let manifests = work["spec"]["workload"]["manifests"].as_array().map_or(0, Vec::len);
     // More of them than there are manifests speak of nothing.
     if let Some(statuses) = statuses.filter(|all| are_statuses(all, manifests)) {
         work["status"]["manifestStatuses"] = statuses.clone();
     }
+}
+
+/// A Work that its agent has is being dispatched: said with the first report, so that it costs no write of its own. Of one that is, or was, held back its
+/// controller says it.
+fn say_dispatched(work: &mut Value, now: &str) {
+    let is_held_back = work["spec"]["suspendDispatching"] == true;
+    if is_held_back || condition::find(work, conditions::DISPATCHING).is_some() {
+        return;
+    }
+    let said = json!({
+        "type": conditions::DISPATCHING, "status": conditions::TRUE, "reason": conditions::DISPATCHING_REASON,
+        "message": conditions::DISPATCHING_MESSAGE, "lastTransitionTime": now,
+    });
+    condition::put(work, said);
 }
 
 /// How a Work stands, as its agent would tell it; `None` where there is nothing to tell, or it cannot be read. What is being deleted waits
@@ -173,6 +188,21 @@ mod tests {
         assert_eq!(told["status"]["manifestStatuses"], json!([{"status": {}}]));
         let applied = condition::find(&told, "Applied").unwrap();
         assert_eq!((&applied["status"], &applied["observedGeneration"]), (&json!("False"), &json!(2)));
+    }
+
+    #[test]
+    fn a_work_that_an_agent_has_is_dispatched_unless_it_is_held_back() {
+        let mut told = work();
+        put(&mut told, &report("u", false), None, None, "now");
+        let said = condition::find(&told, "Dispatching").unwrap();
+        assert_eq!((&said["status"], &said["lastTransitionTime"]), (&json!("True"), &json!("now")));
+        put(&mut told, &report("u", true), None, None, "later");
+        let said = condition::find(&told, "Dispatching").unwrap();
+        assert_eq!(said["lastTransitionTime"], "now", "it is said once");
+        let mut held = work();
+        held["spec"]["suspendDispatching"] = json!(true);
+        put(&mut held, &report("u", true), None, None, "now");
+        assert_eq!(condition::find(&held, "Dispatching"), None);
     }
 
     #[test]

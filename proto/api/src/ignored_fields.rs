@@ -85,7 +85,7 @@ fn walk<'v>(
 
 #[cfg(test)]
 mod tests {
-    use super::table::{BINDINGS, CONFIG, CUSTOMIZATIONS, POLICIES, POLICY, SERVICES, WEBHOOKS};
+    use super::table::{BINDINGS, CONFIG, CUSTOMIZATIONS, POLICIES, POLICY, SERVICES};
     use super::*;
     use serde_json::json;
 
@@ -155,9 +155,7 @@ mod tests {
             ("spec.transports", json!(["h2"])),
         ];
         let import = [("spec.type", json!("Headless"))];
-        let webhooks = [("webhooks[].rules[].operations", json!(["AggregateStatus", "Retain"]))];
-        let table: [Said<'_>; 9] = [
-            (CONFIG, WEBHOOKS, &webhooks),
+        let table: [Said<'_>; 8] = [
             (POLICY, POLICIES, &policy),
             (crate::WORK_GROUP, &["ClusterResourceBinding"], &wide),
             (crate::WORK_GROUP, BINDINGS, &binding),
@@ -203,8 +201,8 @@ mod tests {
         let customization = json!({"spec": {"customizations": {"retention": script, "statusReflection": script, "healthInterpretation": script}}});
         assert!(warnings(CONFIG, CUSTOMIZATIONS[0], &customization, None).is_empty());
         let of = |operations: Value| json!({"webhooks": [{"rules": [{"operations": operations}]}]});
-        assert!(warnings(CONFIG, WEBHOOKS[0], &of(json!(["InterpretReplica"])), None).is_empty());
-        assert_eq!(warnings(CONFIG, WEBHOOKS[0], &of(json!(["*"])), None).len(), 1);
+        let webhooks = "ResourceInterpreterWebhookConfiguration";
+        assert!(warnings(CONFIG, webhooks, &of(json!(["Retain", "*"])), None).is_empty());
         let cluster = json!({"spec": {"syncMode": "Pull", "taints": [{"key": "a", "effect": "NoExecute"}], "resourceModels": [{"grade": 0}]}});
         assert!(warnings(crate::CLUSTER_GROUP, "Cluster", &cluster, None).is_empty());
         assert!(

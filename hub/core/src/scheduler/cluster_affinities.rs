@@ -119,7 +119,7 @@ fn free(binding: &ResourceBinding, cluster: &Cluster, placement: &Placement, tak
         return i64::from(i32::MAX);
     }
     if components::goes_by_sets(&binding.spec, placement) {
-        return components::max_sets(cluster, &binding.spec.components);
+        return components::max_sets(cluster, &binding.spec.components, taken);
     }
     let room = estimate::max_beside(cluster, binding.spec.replica_requirements.as_ref(), taken);
     room.min(i64::from(i32::MAX))

@@ -5,12 +5,14 @@
 //! as one big node; amounts are compared as amounts, however they are written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use karmada_api::binding::{BindingSpec, Component, TargetCluster, TargetComponent};
 use karmada_api::cluster::Cluster;
 use karmada_api::policy::{Placement, SpreadConstraint};
 use karmada_quantity::Quantity;
 
+use super::assumptions::Assumed;
 use super::estimate;
 
 /// Sets that are counted node by node: a workload goes to a cluster once, so that more tells nothing but which cluster is the emptier.
@@ -48,16 +50,18 @@ fn set(parts: &[Component]) -> Vec<TargetComponent> {
     parts.iter().map(part).collect()
 }
 
-/// Whether the parts of a binding are other than those that were placed. (Karmada does not notice.)
+/// Whether the parts of a binding are other than those that were placed (Karmada does not notice), or nowhere.
 pub fn changed(spec: &BindingSpec) -> bool {
     let wanted = set(&spec.components);
-    spec.clusters.iter().any(|target| !target.components.is_empty() && target.components != wanted)
+    spec.clusters.is_empty()
+        || spec.clusters.iter().any(|target| !target.components.is_empty() && target.components != wanted)
 }
 
-/// How many whole sets fit into what is free of a cluster, in sum and, where it tells them, by its grades of nodes; 0 where it reports no
-/// resources.
-pub fn max_sets(cluster: &Cluster, parts: &[Component]) -> i64 {
+/// How many whole sets fit into what is free of a cluster beside what is taken of it and not in its report yet, in sum and, where it tells them,
+/// by its grades of nodes; 0 where it reports no resources.
+pub fn max_sets(cluster: &Cluster, parts: &[Component], taken: &[Arc<Assumed>]) -> i64 {
     let Some(summary) = &cluster.status.resource_summary else { return 0 };
+    let summary = &*estimate::beside(summary, taken);
     let places = estimate::left(summary, "pods").units().max(0);
     // A part of no replicas asks for nothing; there may be many of them.
     let parts: Vec<Component> = parts.iter().filter(|part| part.replicas > 0).cloned().collect();
@@ -69,7 +73,7 @@ pub fn max_sets(cluster: &Cluster, parts: &[Component]) -> i64 {
     let fits = wanted.iter().filter(|(_, amount)| !amount.is_zero());
     let fits = fits.map(|(name, amount)| estimate::times(name, estimate::left(summary, name), *amount));
     let by_sums = fits.min().unwrap_or(i64::MAX).min(places / pods).min(i64::from(i32::MAX));
-    estimate::sets_by_grades(cluster, &parts, by_sums.min(MOST_SETS)).unwrap_or(by_sums)
+    estimate::sets_by_grades(cluster, &parts, taken, by_sums.min(MOST_SETS)).unwrap_or(by_sums)
 }
 
 /// What one set asks for.

@@ -1,6 +1,7 @@
 //! How many more replicas a cluster could hold, from what it reports of itself. In: a Cluster, what a replica asks for, what was placed
 //! there since the report. Out: a number of replicas, 0 where nothing is reported. Pure.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use karmada_api::binding::{Component, ReplicaRequirements, ResourceList};
@@ -44,21 +45,22 @@ pub fn max_beside(
     let Some(summary) = cluster.status.resource_summary.as_ref().filter(|_| !taken.is_empty()) else {
         return max_available(cluster, requirements);
     };
-    let mut left = summary.clone();
-    taken
-        .iter()
-        .flat_map(|assumed| &assumed.components)
-        .for_each(|part| wait_for(&mut left.allocating, part));
+    let left = beside(summary, taken);
     let (models, counts) = (&cluster.spec.resource_models, &summary.allocatable_modelings);
     let Some(request) = requirements.map(|r| &r.resource_request) else { return room(&[], &left, None) };
     if models.is_empty() || counts.is_empty() {
         return room(&[], &left, requirements);
     }
-    let mut nodes = Nodes::of(models, counts);
+    Nodes::beside(models, counts, taken).room(request).min(room(&[], &left, None))
+}
+
+/// What a summary says where those that were placed since count as waiting for a node.
+pub(super) fn beside<'a>(summary: &'a ResourceSummary, taken: &[Arc<Assumed>]) -> Cow<'a, ResourceSummary> {
+    let mut left = Cow::Borrowed(summary);
     for part in taken.iter().flat_map(|assumed| &assumed.components) {
-        nodes.take(part);
+        wait_for(&mut left.to_mut().allocating, part);
     }
-    nodes.room(request).min(room(&[], &left, None))
+    left
 }
 
 /// Nodes that are looked at to count sets, beyond which those that were found are enough: a workload goes to a cluster once.
@@ -66,12 +68,17 @@ const MOST_STEPS: usize = 50_000;
 
 /// How many whole sets of parts fit on a cluster's nodes, set after set on the first nodes that they fit on, `most` at most, and fewer where nodes and
 /// parts are so many that counting on would take long; none where the cluster does not tell its nodes by grades.
-pub(super) fn sets_by_grades(cluster: &Cluster, parts: &[Component], most: i64) -> Option<i64> {
+pub(super) fn sets_by_grades(
+    cluster: &Cluster,
+    parts: &[Component],
+    taken: &[Arc<Assumed>],
+    most: i64,
+) -> Option<i64> {
     let (models, summary) = (&cluster.spec.resource_models, cluster.status.resource_summary.as_ref()?);
     if models.is_empty() || summary.allocatable_modelings.is_empty() {
         return None;
     }
-    let mut nodes = Nodes::of(models, &summary.allocatable_modelings);
+    let mut nodes = Nodes::beside(models, &summary.allocatable_modelings, taken);
     let mut steps = 0;
     let fits = |set: &i64| {
         let mut goes_on = |nodes: &Nodes| {
@@ -153,6 +160,15 @@ impl Nodes {
             Alike { count, left, pods: PODS_PER_NODE }
         });
         Nodes(alike.collect())
+    }
+
+    /// The same with what was placed since on them.
+    fn beside(models: &[ResourceModel], counts: &[AllocatableModeling], taken: &[Arc<Assumed>]) -> Self {
+        let mut nodes = Nodes::of(models, counts);
+        for part in taken.iter().flat_map(|assumed| &assumed.components) {
+            nodes.take(part);
+        }
+        nodes
     }
 
     /// Puts the pods of a part on the first nodes that they fit on. How many fit on none: they are left out.

@@ -333,11 +333,13 @@ pub fn status(
                 now,
             );
             let news = set_condition(&mut status.conditions, said);
+            // A look at what nobody changed is no schedule, where it comes to the same: each cluster's change and each start of a hub would else be
+            // written to every binding that goes everywhere.
+            let changed = status.scheduler_observed_generation != generation || *targets != placed_before;
             status.scheduler_observed_generation = generation;
             status.scheduler_observing_affinity_name.clone_from(&decision.affinity_name);
-            // Scheduling again with the same result is no news, unless it was asked for.
             let asked = trigger::rebalance_asked(binding);
-            if news || asked || status.last_scheduled_time.is_none() || *targets != placed_before {
+            if news || asked || changed || status.last_scheduled_time.is_none() {
                 status.last_scheduled_time = Some(Time(scheduled_at(binding, now)));
             }
         }

@@ -264,6 +264,31 @@ fn what_was_written_before_the_status_is_told_and_not_decided_once_more() {
     }
 }
 
+/// A changed binding is scheduled anew also where that comes to the same; a look at one that nobody changed is no schedule.
+#[test]
+fn the_time_of_the_last_schedule_moves_with_each_schedule() {
+    let clusters = members(&["m1"]);
+    let first = binding(json!({"clusterAffinity": {"clusterNames": ["m1"]}}));
+    let placed = written(&first, &schedule(&first, &clusters));
+    let again = |binding: &ResourceBinding| {
+        let decision = schedule(binding, &clusters);
+        assert!(matches!(decision.outcome, Outcome::Scheduled(_)), "{:?}", decision.outcome);
+        assert_eq!(
+            scheduler::apply(binding, &decision).unwrap_or_else(|| binding.clone()).spec,
+            binding.spec
+        );
+        scheduler::status(binding, &binding.spec.clusters, &decision, later())
+    };
+    assert_eq!(again(&placed), None, "it is looked at, as every cluster's change asks for that");
+    let mut changed = placed.clone();
+    changed.metadata.generation = changed.metadata.generation.map(|generation| generation + 1);
+    changed.spec.placement =
+        serde_json::from_value(json!({"clusterAffinity": {"clusterNames": ["m1", "none"]}})).unwrap();
+    let status = again(&changed).unwrap();
+    assert_eq!(status.last_scheduled_time.unwrap().0, later());
+    assert_eq!(Some(status.scheduler_observed_generation), changed.metadata.generation);
+}
+
 #[test]
 fn failures_say_so_and_take_back_only_what_cannot_stay() {
     let clusters = members(&["m1"]);

@@ -27,10 +27,8 @@ pub(super) const SERVICES: &[&str] = &["MultiClusterService"];
 pub(super) const CONFIG: &str = "config.karmada.io";
 pub(super) const CUSTOMIZATIONS: &[&str] = &["ResourceInterpreterCustomization"];
 
-pub(super) const WEBHOOKS: &[&str] = &["ResourceInterpreterWebhookConfiguration"];
-
 const DEPENDENCIES: &str = "what is in a namespace follows nothing that is in none: let a policy select it";
-const PARTS: &str = "the parts of a workload are not placed or counted apart yet";
+const PARTS: &str = "the parts of a workload are placed and counted apart where the hub runs with the gate MultiplePodTemplatesScheduling";
 const NODES: &str = "a cluster's room is counted by what a replica requests; its agent is asked which nodes may run it where the hub runs with \
                      --enable-scheduler-estimator";
 const SIDES: &str = "providerClusters and consumerClusters say between which clusters";
@@ -53,11 +51,6 @@ fn balances(value: &Value) -> bool {
 
 fn headless(value: &Value) -> bool {
     value == "Headless"
-}
-
-fn retains(value: &Value) -> bool {
-    let mut operations = value.as_array().into_iter().flatten();
-    operations.any(|operation| operation == "Retain" || operation == "*")
 }
 
 fn push(value: &Value) -> bool {
@@ -100,13 +93,6 @@ pub const ROWS: &[Row] = &[
         "spec.syncMode",
         push,
         "nothing is sent to a cluster without an agent: register one with karmadactl",
-    ),
-    field(
-        CONFIG,
-        WEBHOOKS,
-        "webhooks[].rules[].operations",
-        retains,
-        "of Retain no webhook is asked, as agents reach none: a ResourceInterpreterCustomization says what a member keeps (spec.customizations.retention)",
     ),
     field(CONFIG, CUSTOMIZATIONS, "spec.customizations.componentResource.luaScript", said, PARTS),
     kind(
