@@ -75,9 +75,16 @@ struct Seen {
     changes: u64,
     /// The Works of which one has not said everything yet: they are read again, and no others.
     waiting: Arc<BTreeSet<Key>>,
+    /// The clusters of which the binding has no room to say all that they report: their Works are read whenever there is anything to tell.
+    left_out: Arc<BTreeSet<String>>,
 }
 
 impl Seen {
+    /// Whether what a cluster reports stands in the binding, if that says it at all.
+    fn is_told(&self, cluster: &str, change: u64) -> bool {
+        change <= self.changes && !self.left_out.contains(cluster)
+    }
+
     /// Whether a webhook is being asked, or did not answer.
     fn waits(&self) -> bool {
         self.template.is_none() || !self.waiting.is_empty()
@@ -195,13 +202,14 @@ impl BindingStatus {
         // Before the Works are read: what changes meanwhile has a higher number.
         let (changes, works) = self.shared.works.seen(id);
         let Items { all, waiting, failed } = self.all_items(&binding, works, &inputs).await?;
-        let (binding, revision) = self.tell_binding(&resource, binding, all, found.revision).await?;
-        let (is_waiting, waiting) = (!waiting.is_empty(), Arc::new(waiting));
+        let (told, left_out) = status::within_an_object(&binding, &all);
+        let (binding, revision) = self.tell_binding(&resource, binding, told, found.revision).await?;
+        let (is_waiting, waiting, left_out) = (!waiting.is_empty(), Arc::new(waiting), Arc::new(left_out));
         let mut seen =
-            Seen { binding: revision, template: None, works: digest, customized, changes, waiting };
+            Seen { binding: revision, template: None, works: digest, customized, changes, waiting, left_out };
         // Where its template cannot be told, that is tried again, and what the binding says by now is not read again.
         self.settled.lock().insert(key.clone(), seen.clone());
-        seen.template = self.tell_template(&binding).await?;
+        seen.template = self.tell_template(&binding, &all).await?;
         self.settled.lock().insert(key.clone(), seen);
         match failed {
             Some(failed) => Err(failed),
@@ -251,14 +259,10 @@ impl BindingStatus {
         let is_told = |seen: &&Seen| {
             seen.binding == inputs.found.revision && (seen.customized == inputs.customized || !on_hub)
         };
-        let (told, waited) = inputs
-            .before
-            .as_ref()
-            .filter(is_told)
-            .map_or_else(Default::default, |seen| (seen.changes, seen.waiting.clone()));
+        let told = inputs.before.as_ref().filter(is_told);
         match on_hub {
             false => self.items(binding, works, told).await,
-            true => self.interpreted_items(binding, works, (told, &waited)).await,
+            true => self.interpreted_items(binding, works, told).await,
         }
     }
 }
@@ -280,20 +284,20 @@ struct SlimSpec {
 }
 
 impl BindingStatus {
-    /// How each Work stands, one after the other: a binding may have thousands. Only those are read whose last change came after `told`.
+    /// How each Work stands, one after the other: a binding may have thousands. Only those are read of which the binding does not say all since `told`.
     async fn items(
         &self,
         binding: &ResourceBinding,
         works: Vec<(Key, u64)>,
-        told: u64,
+        told: Option<&Seen>,
     ) -> Result<Items, Error> {
         let resource = kinds::works(&*self.shared.api)?;
         let known = known(binding);
         let mut items = Vec::with_capacity(works.len());
         for (key, change) in works {
-            if change <= told {
-                let cluster = names::cluster_of_execution_namespace(&key.namespace);
-                items.extend(cluster.and_then(|cluster| known.get(cluster)).map(|item| (*item).clone()));
+            let cluster = names::cluster_of_execution_namespace(&key.namespace).unwrap_or_default();
+            if told.is_some_and(|seen| seen.is_told(cluster, change)) {
+                items.extend(known.get(cluster).map(|item| (*item).clone()));
                 continue;
             }
             let work = fetch::get_object(&*self.shared.api, &resource, &key.namespace, &key.name).await?;
@@ -309,7 +313,7 @@ impl BindingStatus {
         &self,
         binding: &ResourceBinding,
         works: Vec<(Key, u64)>,
-        (told, waited): (u64, &BTreeSet<Key>),
+        told: Option<&Seen>,
     ) -> Result<Items, Error> {
         let resource = kinds::works(&*self.shared.api)?;
         let (known, of) = (known(binding), &binding.spec.resource);
@@ -318,9 +322,10 @@ impl BindingStatus {
         let mut items =
             Items { all: Vec::with_capacity(works.len()), waiting: BTreeSet::new(), failed: None };
         for (key, change) in works {
-            let cluster = names::cluster_of_execution_namespace(&key.namespace);
-            let before = cluster.and_then(|cluster| known.get(cluster)).copied();
-            if change <= told && !waited.contains(&key) {
+            let cluster = names::cluster_of_execution_namespace(&key.namespace).unwrap_or_default();
+            let before = known.get(cluster).copied();
+            let is_told = |seen: &Seen| seen.is_told(cluster, change) && !seen.waiting.contains(&key);
+            if told.is_some_and(is_told) {
                 items.all.extend(before.cloned());
                 continue;
             }
@@ -392,7 +397,11 @@ impl BindingStatus {
 
     /// Writes the template's status where it changed; the revision that the template has then, 0 where there is no template. Nothing where
     /// a webhook is being asked for it, whose answer wakes this again.
-    async fn tell_template(&self, binding: &ResourceBinding) -> Result<Option<u64>, Error> {
+    async fn tell_template(
+        &self,
+        binding: &ResourceBinding,
+        items: &[AggregatedStatusItem],
+    ) -> Result<Option<u64>, Error> {
         if belonging::out_of_reach(binding).is_some() {
             return Ok(Some(0));
         }
@@ -402,7 +411,6 @@ impl BindingStatus {
             return Ok(Some(found.revision));
         }
         let (template, now): (Value, _) = (found.value()?, (self.shared.clock)());
-        let items = &binding.status.aggregated_status;
         match status::template_status(&template, items, &*self.shared.interpreter, now) {
             Ok(None) => Ok(Some(found.revision)),
             Ok(Some(changed)) => match self.shared.api.update_status(&kind, changed).await {

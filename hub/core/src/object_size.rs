@@ -40,5 +40,10 @@ pub fn bytes(of: &impl Serialize) -> usize {
 
 /// Bytes of JSON that the status of an object may have which says these beside it.
 pub fn room_for_status(metadata: &impl Serialize, spec: &impl Serialize) -> usize {
-    LARGEST.saturating_sub(KEPT + bytes(metadata) + bytes(spec))
+    room_within(LARGEST, metadata, spec)
+}
+
+/// The same of an object that may have so many bytes in all.
+pub fn room_within(largest: usize, metadata: &impl Serialize, spec: &impl Serialize) -> usize {
+    largest.saturating_sub(KEPT + bytes(metadata) + bytes(spec))
 }

@@ -3,6 +3,8 @@
 //! In: the Works of a binding. Out: the binding's aggregated status and its condition FullyApplied, and the
 //! template's status.
 
+mod left_out;
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -11,9 +13,11 @@ use karmada_api::binding::{AggregatedStatusItem, BindingStatus, Health, Resource
 use karmada_api::strings::conditions;
 use karmada_api::work::Work;
 use karmada_api::{names, object};
-use karmada_interpreter::{Answer, InterpretError, Interpreter, Operation, trust};
+use karmada_interpreter::{Answer, InterpretError, Interpreter, Operation};
 use serde_json::{Map, Value};
 
+use self::left_out::without_unreadable;
+pub use self::left_out::{newly_left_out, within_an_object};
 use crate::interpreter_webhook::observed;
 use crate::targets::{leaving, target_clusters};
 use crate::{condition, set_condition};
@@ -115,32 +119,6 @@ fn overtaken(work: &Work, applied: Option<&Condition>) -> Option<String> {
     let (had, has) = (applied?.observed_generation?, work.metadata.generation?);
     (had < has)
         .then(|| format!("generation {has} has not been applied yet; the cluster has generation {had}"))
-}
-
-/// Leaves out what a cluster reports and what no object of the kind can say: taken over, it would make the status of
-/// the whole unreadable. The item says so.
-fn without_unreadable(binding: &ResourceBinding, mut item: AggregatedStatusItem) -> AggregatedStatusItem {
-    let kind = &binding.spec.resource;
-    let Some(status) = &item.status else { return item };
-    if let Err(why) = trust::status(&kind.api_version, &kind.kind, status) {
-        item.status = None;
-        item.health = Some(Health::Unknown);
-        // What stands in the way of applying comes first.
-        if item.applied {
-            item.applied_message = format!("what this cluster reports was left out: {why}");
-        }
-    }
-    item
-}
-
-/// What became known of clusters whose status is left out, in words for an event: said once, not each time.
-pub fn newly_left_out(before: &BindingStatus, after: &BindingStatus) -> Vec<String> {
-    let items =
-        after.aggregated_status.iter().filter(|item| item.applied && !item.applied_message.is_empty());
-    items
-        .filter(|item| !before.aggregated_status.contains(item))
-        .map(|item| format!("{}: {}", item.cluster_name, item.applied_message))
-        .collect()
 }
 
 /// Whether every target has it applied, and every cluster that is being left still has it.

@@ -325,6 +325,10 @@ impl BindingStatus {
     }
 }
 
+/// Bytes of JSON of the largest binding that is stored: ten thousand clusters, with what a Deployment reports in each, are three megabytes, which no
+/// other kind comes to.
+pub const LARGEST_BINDING: usize = 8 << 20;
+
 /// How a template stands in one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -109,3 +109,44 @@ async fn works_are_read_again_when_one_changed_and_not_for_ones_own_words() {
     reads().await;
     assert!(controller.settled.lock().is_empty(), "nothing is kept of what is gone");
 }
+
+/// Nine clusters whose statuses are a megabyte each, more than a binding may have: the template has what all of them report, also after one of them
+/// reported anew, and the binding says what it has room for.
+#[tokio::test(start_paused = true)]
+async fn statuses_that_are_too_large_together_are_added_up_all_the_same() {
+    let mut objects = objects();
+    let mut work = objects.pop().unwrap();
+    objects.pop();
+    work["status"]["manifestStatuses"][0]["status"]["conditions"] = json!([{"type": "Progressing", "status": "True",
+        "reason": "r", "message": "x".repeat(1 << 20), "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let clusters: Vec<String> = (1..=9).map(|at| format!("m{at}")).collect();
+    objects[0]["spec"]["clusters"] =
+        clusters.iter().map(|name| json!({"name": name, "replicas": 3})).collect();
+    objects.extend(clusters.iter().map(|name| {
+        let mut work = work.clone();
+        work["metadata"]["namespace"] = json!(format!("karmada-es-{name}"));
+        work
+    }));
+    let rig = Rig::new(objects).await;
+    let controller = BindingStatus::new(rig.shared.clone());
+    let tell = async || {
+        rig.quiet().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        controller.reconcile(&key("default", "web-configmap")).await.unwrap();
+        let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        assert!(binding.to_string().len() < karmada_api::binding::LARGEST_BINDING);
+        let template = rig.api.value("apps/v1", "Deployment", "default", "web").unwrap();
+        let items = binding["status"]["aggregatedStatus"].as_array().unwrap().clone();
+        let without = items.iter().filter(|item| item["status"].is_null()).count();
+        (items.len(), without, template["status"]["readyReplicas"].clone())
+    };
+    assert_eq!(tell().await, (9, 2, json!(27)));
+    let mut news = rig.api.value(WORK_API, "Work", "karmada-es-m9", "w").unwrap();
+    news["status"]["manifestStatuses"][0]["status"]["readyReplicas"] = json!(1);
+    rig.api.seed(news);
+    assert_eq!(tell().await, (9, 2, json!(25)), "those that are left out count on");
+    let mut less = rig.api.value(WORK_API, "Work", "karmada-es-m1", "w").unwrap();
+    less["status"]["manifestStatuses"][0]["status"]["conditions"] = json!([]);
+    rig.api.seed(less);
+    assert_eq!(tell().await, (9, 1, json!(25)));
+}

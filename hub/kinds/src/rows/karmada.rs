@@ -2,6 +2,7 @@
 //!
 //! Constants alone, found by `rows::find`: what a row does not say is as in `KindRow::CUSTOM`.
 
+use karmada_api::binding::LARGEST_BINDING;
 use karmada_definitions::kind_row::{KindRow, Rules};
 
 use super::Group;
@@ -53,9 +54,8 @@ const CLUSTER: &[KindRow] = &[KindRow {
     ..KindRow::CUSTOM
 }];
 
-/// A binding names its clusters and says how each stands: of ten thousand clusters, with what a Deployment reports, that is three megabytes, which
-/// no other kind comes to.
-const BINDING: KindRow = KindRow { version: "v1alpha2", largest: 8 << 20, ..KindRow::CUSTOM };
+/// A binding names its clusters and says how each stands, which no other kind comes to.
+const BINDING: KindRow = KindRow { version: "v1alpha2", largest: LARGEST_BINDING, ..KindRow::CUSTOM };
 
 const OLD_BINDING: KindRow =
     KindRow { version: "v1alpha1", to_storage: binding_v1alpha2, from_storage: binding_v1alpha1, ..BINDING };
