@@ -12,6 +12,7 @@ use karmada_controllers::agent_ports::measured_questions::Measured;
 use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::events::Recorder;
 use karmada_controllers::informer::Informers;
+use karmada_controllers::placement_review::Reviewer;
 use karmada_controllers::port::Api;
 use karmada_controllers::propagation::{self, LoopOptions};
 use karmada_controllers::queue::Queue;
@@ -178,6 +179,16 @@ impl ControlLoops {
         }
         self.descheduler();
         Ok(())
+    }
+
+    /// Who says what would become of a template.
+    pub fn reviewer(&self) -> Reviewer {
+        let estimates = self.estimates.clone().filter(|_| self.options.asks_for_room);
+        Reviewer {
+            shared: self.shared.clone(),
+            estimator: estimates.map(|estimates| estimates as Arc<dyn Estimator>),
+            evicts_for_taints: self.options.lifecycle.evicts_for_taints(&self.shared.gates),
+        }
     }
 
     /// Starts the loops that place elsewhere what stands badly, where they are wanted.

@@ -37,7 +37,7 @@ impl Default for LifecycleOptions {
 
 impl LifecycleOptions {
     /// Whether bindings leave clusters for their taints.
-    pub(crate) fn evicts_for_taints(&self, gates: &FeatureGates) -> bool {
+    pub fn evicts_for_taints(&self, gates: &FeatureGates) -> bool {
         gates.enabled(Gate::Failover) && self.taint_manager && self.no_execute_eviction
     }
 

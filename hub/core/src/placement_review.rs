@@ -10,10 +10,11 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Taint;
-use karmada_api::binding::ResourceBinding;
+use karmada_api::binding::{GracefulEvictionTask, ResourceBinding};
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
-use karmada_api::policy::PropagationPolicy;
+use karmada_api::policy::{PropagationPolicy, PurgeMode};
+use karmada_api::strings::eviction;
 use karmada_interpreter::InterpretError;
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,9 +22,11 @@ use serde_json::Value;
 use crate::binding::{self, ClusterWork, WorkError};
 use crate::cluster_expressions::ClusterExpressions;
 use crate::detector::{self, BindingChange, Reading, Takeover};
+use crate::eviction::no_execute;
 use crate::object_size;
 use crate::residency::Residency;
 use crate::scheduler::assumptions::Taken;
+use crate::scheduler::estimator_answers::Exact;
 use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{self, Decision, Outcome};
 use crate::skipped_resources::SkipRules;
@@ -51,6 +54,8 @@ pub struct Input<'a, P, C, O> {
     pub skip: &'a SkipRules,
     /// Whether policies take templates from one another.
     pub takeover: Takeover,
+    /// Whether workloads leave clusters for taints of effect NoExecute.
+    pub evicts_for_taints: bool,
     /// Whether status that a workload took along becomes labels where it comes to.
     pub injects_state: bool,
     /// The ResidencyRules that cover the template.
@@ -130,8 +135,50 @@ impl WhatIf {
     }
 }
 
-/// What the scheduler looks at beside the binding and the clusters: where neighbours are, what room is taken, who evaluates its expressions.
-pub type Beside = (AllowedClusters, Taken, Option<Box<dyn ClusterExpressions>>);
+/// What the scheduler looks at beside the binding and the clusters.
+#[derive(Default)]
+pub struct Beside {
+    /// Where the workloads are that it wants to be with, or apart from.
+    pub neighbours: AllowedClusters,
+    /// What of the clusters' room is taken, though their reports do not say so yet.
+    pub taken: Taken,
+    /// What agents say of the room for it.
+    pub exact: Exact,
+    /// Who evaluates the expressions of its policy.
+    pub expressions: Option<Box<dyn ClusterExpressions>>,
+}
+
+/// A template that a policy takes: what the scheduler is to be asked.
+pub struct Prepared {
+    policy: Option<(String, String)>,
+    /// The binding as the detector would leave it, and as evictions would.
+    pub binding: ResourceBinding,
+    /// The clusters as they would be.
+    pub clusters: Vec<Cluster>,
+    full: Exact,
+}
+
+impl Prepared {
+    /// What the scheduler looks at.
+    pub fn scheduler_input<'a>(
+        &'a self,
+        residency: &Residency,
+        beside: &'a Beside,
+    ) -> scheduler::Input<'a, Cluster> {
+        let mut exact = beside.exact.clone();
+        exact.extend(self.full.clone());
+        scheduler::Input {
+            binding: &self.binding,
+            clusters: &self.clusters,
+            scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
+            neighbours: beside.neighbours.clone(),
+            taken: beside.taken.clone(),
+            exact,
+            residency: residency.clone(),
+            expressions: beside.expressions.as_deref(),
+        }
+    }
+}
 
 /// Reviews a template. `rest` completes what the scheduler looks at.
 pub fn review<P, C, O>(
@@ -144,44 +191,59 @@ where
     C: Borrow<Cluster>,
     O: Borrow<OverridePolicy>,
 {
+    match prepare(input, what_if) {
+        Ok(prepared) => {
+            let beside = rest(&prepared.binding);
+            complete(input, prepared, &beside)
+        }
+        Err(review) => *review,
+    }
+}
+
+/// Which policy takes a template, and what the scheduler is to be asked then.
+///
+/// # Errors
+/// It goes no further: the review that says why.
+pub fn prepare<P, C, O>(input: &Input<'_, P, C, O>, what_if: &WhatIf) -> Result<Prepared, Box<Review>>
+where
+    P: Borrow<PropagationPolicy>,
+    C: Borrow<Cluster>,
+{
     use detector::Decision as Claim;
     let claim =
         detector::decide(input.template, input.policies, input.cluster_policies, input.skip, input.takeover);
+    let stops = |policy, message: &str| Box::new(Review::stops(policy, message.to_owned()));
     let policy = match claim {
         Claim::Claimed(policy) | Claim::TakenOver(policy, _) => policy,
-        Claim::Waits => return Review::stops(None, "no policy selects it: it waits for one".to_owned()),
+        Claim::Waits => return Err(stops(None, "no policy selects it: it waits for one")),
         Claim::Leave => {
-            return Review::stops(
-                None,
-                "it is never propagated, or by something else than policies".to_owned(),
-            );
+            return Err(stops(None, "it is never propagated, or by something else than policies"));
         }
     };
     let by = Some((policy.namespace().to_owned(), policy.name().to_owned()));
-    let binding = match binding_of(input, policy) {
+    let mut binding = match binding_of(input, policy) {
         Ok(binding) => binding,
-        Err(message) => return Review::stops(by, message),
+        Err(message) => return Err(stops(by, &message)),
     };
-    let clusters = what_if.apply(input.clusters);
-    let (neighbours, taken, expressions) = rest(&binding);
-    let exact = what_if.full_clusters.iter().map(|name| (name.clone(), 0)).collect();
-    let asked = scheduler::Input {
-        binding: &binding,
-        clusters: &clusters,
-        scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
-        neighbours,
-        taken,
-        exact,
-        residency: input.residency.clone(),
-        expressions: expressions.as_deref(),
-    };
-    let decision = scheduler::preview(&asked);
+    if input.evicts_for_taints {
+        evict(&mut binding, what_if);
+    }
+    let full = what_if.full_clusters.iter().map(|name| (name.clone(), 0)).collect();
+    Ok(Prepared { policy: by, binding, clusters: what_if.apply(input.clusters), full })
+}
+
+/// What the scheduler says, and what clusters get.
+pub fn complete<P, C, O>(input: &Input<'_, P, C, O>, prepared: Prepared, beside: &Beside) -> Review
+where
+    O: Borrow<OverridePolicy>,
+{
+    let decision = scheduler::preview(&prepared.scheduler_input(&input.residency, beside));
     let message = why_not_placed(&decision.outcome);
-    let placed = placed(binding, &decision);
+    let placed = placed(prepared.binding, &decision);
     let rendered = binding::Input {
         binding: &placed,
         template: input.template,
-        clusters: &clusters,
+        clusters: &prepared.clusters,
         cluster_overrides: input.cluster_overrides,
         overrides: input.overrides,
         interpreter: input.reading.interpreter,
@@ -190,7 +252,27 @@ where
     };
     let works = bounded(binding::render_works(&rendered));
     let left_out = target_clusters(&placed).len().saturating_sub(works.len());
-    Review { policy: by, message, works, left_out, decision: Some(decision) }
+    Review { policy: prepared.policy, message, works, left_out, decision: Some(decision) }
+}
+
+/// Takes a binding out of the clusters that it would leave in the end for the taints that they would have.
+fn evict(binding: &mut ResourceBinding, what_if: &WhatIf) {
+    let tolerations =
+        binding.spec.placement.as_ref().map(|placement| &*placement.cluster_tolerations).unwrap_or_default();
+    let leaves = |name: &str| {
+        let taints = what_if.taints.iter().filter(|taint| taint.cluster == name).map(|taint| &taint.taint);
+        taints.into_iter().any(|taint| !no_execute::is_borne_for_good(taint, tolerations))
+    };
+    let left: Vec<String> =
+        binding.spec.clusters.iter().map(|target| target.name.clone()).filter(|name| leaves(name)).collect();
+    binding.spec.clusters.retain(|target| !left.contains(&target.name));
+    binding.spec.graceful_eviction_tasks.extend(left.into_iter().map(|from_cluster| GracefulEvictionTask {
+        from_cluster,
+        purge_mode: Some(PurgeMode::Directly),
+        reason: eviction::TAINT_UNTOLERATED.to_owned(),
+        producer: eviction::TAINT_MANAGER.to_owned(),
+        ..GracefulEvictionTask::default()
+    }));
 }
 
 /// As many Works, from the first, as have [`MOST_TEXT`] together as they are made: an override may make much of a small template.

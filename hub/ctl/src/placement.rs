@@ -148,7 +148,6 @@ pub fn print(reviews: &[Value], shape: &Shape) -> Result<()> {
 /// A review as people read it.
 fn text(review: &Value) -> Result<String> {
     let (object, status) = (&review["spec"]["manifest"], &review["status"]);
-    let word = |value: &Value| output::plain(value.as_str().unwrap_or_default()).into_owned();
     let place = |namespace: &Value, name: &Value| match word(namespace) {
         none if none.is_empty() => word(name),
         namespace => format!("{namespace}/{}", word(name)),
@@ -168,34 +167,18 @@ fn text(review: &Value) -> Result<String> {
     if !word(&status["affinityName"]).is_empty() {
         out += &format!("Affinity: {}\n", word(&status["affinityName"]));
     }
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let clusters = list(&status["clusters"]);
+    let (clusters, works) = (list(&status["clusters"]), list(&status["works"]));
     if !clusters.is_empty() {
-        let head = ["CLUSTER", "VERDICT", "REPLICAS", "OVERRIDES", "REASON"].map(str::to_owned).to_vec();
-        let works = list(&status["works"]);
-        let rows = clusters.iter().map(|cluster| {
-            let work = works.iter().find(|work| work["cluster"] == cluster["name"]);
-            let overrides = work.map(|work| list(&work["overrides"])).unwrap_or_default();
-            let overrides: Vec<String> = overrides.iter().map(word).collect();
-            let replicas = cluster["replicas"].as_i64().map_or_else(|| "-".to_owned(), |n| n.to_string());
-            let reason = work.map(|work| word(&work["message"])).filter(|why| !why.is_empty());
-            let shown = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-            let (name, verdict) = (word(&cluster["name"]), word(&cluster["verdict"]));
-            vec![
-                name,
-                verdict,
-                replicas,
-                shown(overrides.join(",")),
-                shown(reason.unwrap_or_else(|| word(&cluster["reason"]))),
-            ]
-        });
+        let head =
+            ["CLUSTER", "VERDICT", "SCORE", "REPLICAS", "OVERRIDES", "REASON"].map(str::to_owned).to_vec();
+        let rows = clusters.iter().map(|cluster| cluster_row(cluster, works));
         let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
         out += &table::of_rows(&rows);
     }
     if let Some(more) = status["worksLeftOut"].as_u64() {
         out += &format!("{more} clusters more get something that was not looked at: the template is large\n");
     }
-    for work in list(&status["works"]).iter().filter(|work| work["manifest"].is_object()) {
+    for work in works.iter().filter(|work| work["manifest"].is_object()) {
         out += &format!(
             "--- {}\n{}",
             word(&work["cluster"]),
@@ -203,6 +186,28 @@ fn text(review: &Value) -> Result<String> {
         );
     }
     Ok(out)
+}
+
+/// What is said of a cluster, and of what it gets.
+fn cluster_row(cluster: &Value, works: &[Value]) -> Vec<String> {
+    let work = works.iter().find(|work| work["cluster"] == cluster["name"]);
+    let overrides = work.map(|work| list(&work["overrides"])).unwrap_or_default();
+    let overrides: Vec<String> = overrides.iter().map(word).collect();
+    let number = |field: &str| cluster[field].as_i64().map(|number| number.to_string()).unwrap_or_default();
+    let reason = work.map(|work| word(&work["message"])).filter(|why| !why.is_empty());
+    let reason = reason.unwrap_or_else(|| word(&cluster["reason"]));
+    let (name, verdict) = (word(&cluster["name"]), word(&cluster["verdict"]));
+    let row = [name, verdict, number("score"), number("replicas"), overrides.join(","), reason];
+    row.map(|text| if text.is_empty() { "-".to_owned() } else { text }).to_vec()
+}
+
+/// A text of a review without what would move a terminal's cursor.
+fn word(value: &Value) -> String {
+    output::plain(value.as_str().unwrap_or_default()).into_owned()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn is_policy(object: &Value) -> bool {
@@ -340,13 +345,13 @@ mod tests {
     fn a_review_reads_as_a_table_with_a_reason_for_each_cluster() {
         let review = json!({"spec": {"manifest": {"kind": "Deployment", "metadata": {"namespace": "shop", "name": "web"}}},
             "status": {"policy": {"kind": "PropagationPolicy", "namespace": "shop", "name": "all"}, "outcome": "Scheduled", "message": "",
-                "clusters": [{"name": "a", "verdict": "Chosen", "replicas": 3}, {"name": "b", "verdict": "Unfit", "reason": "no room"}],
+                "clusters": [{"name": "a", "verdict": "Chosen", "score": 100, "replicas": 3}, {"name": "b", "verdict": "Unfit", "reason": "no room"}],
                 "works": [{"cluster": "a", "overrides": ["mirror"], "manifest": {"kind": "Deployment"}}]}});
         let text = text(&review).unwrap();
         assert_eq!(
             text,
             "Deployment shop/web\nPolicy:   PropagationPolicy shop/all\nOutcome:  Scheduled\n\
-            CLUSTER   VERDICT   REPLICAS   OVERRIDES   REASON\na         Chosen    3          mirror      -\nb         Unfit     -          -           no room\n\
+            CLUSTER   VERDICT   SCORE   REPLICAS   OVERRIDES   REASON\na         Chosen    100     3          mirror      -\nb         Unfit     -       -          -           no room\n\
             --- a\nkind: Deployment\n"
         );
     }

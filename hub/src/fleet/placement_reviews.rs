@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use karmada_api::admission::{self, Context, Operation};
 use karmada_api::{EDGE_GROUP, POLICY_GROUP, object};
-use karmada_controllers::controller_context::ControllerContext;
-use karmada_controllers::placement_review::{AsIf, review};
+use karmada_controllers::placement_review::{AsIf, Reviewer};
 use karmada_controllers::runner::Error;
 use karmada_core::placement_review::shown::{self, Manifests};
 use karmada_core::placement_review::{Review, WhatIf};
@@ -27,7 +26,7 @@ const AT_ONCE: usize = 2;
 /// Who answers.
 pub struct PlacementReviews {
     registry: Arc<Registry>,
-    shared: Arc<ControllerContext>,
+    reviewer: Arc<Reviewer>,
     turns: Arc<Semaphore>,
 }
 
@@ -46,10 +45,11 @@ impl PlacementReviews {
     ///
     /// # Errors
     /// The resource is not served.
-    pub fn provide(registry: &Arc<Registry>, shared: &Arc<ControllerContext>) -> Result<(), Status> {
+    pub fn provide(registry: &Arc<Registry>, reviewer: Reviewer) -> Result<(), Status> {
         let definition = registry.definition("edge.karmada.io", "v1alpha1", "placementreviews")?;
         let turns = Arc::new(Semaphore::new(AT_ONCE));
-        let reviews = PlacementReviews { registry: registry.clone(), shared: shared.clone(), turns };
+        let reviewer = Arc::new(reviewer);
+        let reviews = PlacementReviews { registry: registry.clone(), reviewer, turns };
         registry.provide(&definition, Arc::new(reviews));
         Ok(())
     }
@@ -58,10 +58,10 @@ impl PlacementReviews {
     async fn review(&self, manifest: Value, as_if: AsIf, what_if: WhatIf) -> Result<Review, Status> {
         let turn = self.turns.clone().acquire_owned().await;
         let turn = turn.map_err(|_| Status::unavailable("reviews have ended"))?;
-        let (shared, runtime) = (self.shared.clone(), tokio::runtime::Handle::current());
+        let (reviewer, runtime) = (self.reviewer.clone(), tokio::runtime::Handle::current());
         let answer = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            runtime.block_on(review(&shared, &manifest, &as_if, &what_if))
+            runtime.block_on(reviewer.review(&manifest, &as_if, &what_if))
         });
         let answer = answer.await.map_err(|error| Status::internal(error.to_string()))?;
         answer.map_err(|error| match error {

@@ -53,7 +53,7 @@ pub(super) fn start(
         let (shared, stop) = (control.shared.clone(), background.stop.clone());
         gateway.retain_by(Arc::new(WebhookRetention(shared.customized.clone())));
         background.tasks.spawn(customizations_document::tell(shared, gateway.clone(), stop).boxed());
-        PlacementReviews::provide(registry, &control.shared).context("answering placement reviews")?;
+        PlacementReviews::provide(registry, control.reviewer()).context("answering placement reviews")?;
         control.residency();
     }
     control.models(Models::new(registry.clone(), gateway.clone()));

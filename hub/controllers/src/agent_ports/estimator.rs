@@ -4,8 +4,8 @@
 //! room on its nodes, or those that find none; or in words why that is not known: the scheduler then goes by the cluster's summary, and the
 //! descheduler leaves the cluster alone.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::binding::ObjectReference;
@@ -26,9 +26,9 @@ pub struct RoomQuestion<'a> {
 }
 
 /// What the agents say whom a decision of the scheduler depends on; nothing where there is no estimator.
-pub async fn exact(
+pub async fn exact<C: Borrow<Cluster>>(
     estimator: Option<&dyn Estimator>,
-    input: &Input<'_, Arc<Cluster>>,
+    input: &Input<'_, C>,
     gates: &FeatureGates,
 ) -> Exact {
     let Some(estimator) = estimator else { return Exact::new() };

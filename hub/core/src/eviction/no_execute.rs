@@ -51,6 +51,12 @@ pub fn borne(taints: &[Taint], tolerations: &[Toleration], now: Timestamp) -> Bo
     }
 }
 
+/// Whether `tolerations` bear a taint without end: it does not evict, or the first that covers it has no time.
+pub fn is_borne_for_good(taint: &Taint, tolerations: &[Toleration]) -> bool {
+    let first = tolerations.iter().find(|toleration| tolerates(toleration, taint));
+    !evicts(taint) || first.is_some_and(|toleration| toleration.toleration_seconds.is_none())
+}
+
 /// Whether a taint makes those leave who do not tolerate it.
 pub fn evicts(taint: &Taint) -> bool {
     taint.effect == taints::NO_EXECUTE

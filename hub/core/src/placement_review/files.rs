@@ -15,15 +15,13 @@ use karmada_api::{names, object};
 use karmada_interpreter::{InterpretError, Interpreter};
 use serde_json::Value;
 
-use super::{Input, Review, WhatIf, review};
+use super::{Beside, Input, Review, WhatIf, review};
 use crate::binding;
 use crate::cluster_expressions::{ExpressionCompiler, Said};
 use crate::dependencies::recorded::Candidate;
 use crate::dependencies::{Sight, wanted};
 use crate::detector::{self, Parts, Reading, Takeover};
 use crate::residency::Rules;
-use crate::scheduler::assumptions::Taken;
-use crate::scheduler::workload_affinity::AllowedClusters;
 use crate::scheduler::{ClusterVerdict, Outcome};
 use crate::skipped_resources::SkipRules;
 
@@ -107,13 +105,14 @@ fn reviewed(
         reading: Reading { interpreter, parts: Parts::Together, quotas_count: false },
         skip: &SkipRules::default(),
         takeover: Takeover::Never,
+        evicts_for_taints: true,
         injects_state: false,
         residency: files.residency.covering_object(template),
     };
     review(&input, what_if, |binding| {
         let said = Said::of(&binding.metadata);
         let evaluator = (!said.is_none()).then(|| expressions.evaluator(&said, Some(template)));
-        (AllowedClusters::default(), Taken::new(), evaluator)
+        Beside { expressions: evaluator, ..Beside::default() }
     })
 }
 

@@ -25,7 +25,13 @@ pub fn status(review: &Review, manifests: Manifests) -> Value {
     }
     if let Some(decision) = &review.decision {
         status["affinityName"] = json!(decision.affinity_name);
-        let clusters = decision.report.iter().map(|(name, verdict)| cluster(name, verdict));
+        let clusters = decision.report.iter().map(|(name, verdict)| {
+            let mut told = cluster(name, verdict);
+            if let Some(score) = decision.scores.get(name) {
+                told["score"] = json!(score);
+            }
+            told
+        });
         status["clusters"] = clusters.collect();
         let tried = decision.tried.iter().filter(|attempt| !attempt.affinity_name.is_empty());
         status["affinitiesTried"] = tried

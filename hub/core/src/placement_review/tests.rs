@@ -59,6 +59,7 @@ fn asked(world: &World, what_if: &WhatIf) -> Review {
         reading: Reading { interpreter: &interpreter, parts: Parts::Together, quotas_count: false },
         skip: &SkipRules::default(),
         takeover: Takeover::AsPoliciesSay,
+        evicts_for_taints: true,
         injects_state: false,
         residency: Default::default(),
     };
@@ -144,6 +145,7 @@ fn what_is_placed_stays_and_is_explained_too() {
             reading: Reading { interpreter: &Chain::default(), parts: Parts::Together, quotas_count: false },
             skip: &SkipRules::default(),
             takeover: Takeover::Never,
+            evicts_for_taints: true,
             injects_state: false,
             residency: Default::default(),
         },
@@ -158,6 +160,21 @@ fn what_is_placed_stays_and_is_explained_too() {
     assert_ne!(placed(&first), placed(&review));
     let gone = WhatIf { removed_clusters: ["a".into()].into(), ..WhatIf::default() };
     assert_eq!(placed(&asked(&world, &gone)), [("b", 4)]);
+    // Who is placed stays for a taint that keeps others away, leaves for one that evicts, and stays for that where it bears it without end.
+    let tainted = |effect: &str| {
+        let taint = Taint { key: "down".into(), effect: effect.into(), ..Taint::default() };
+        WhatIf { taints: vec![ClusterTaint { cluster: "a".into(), taint }], ..WhatIf::default() }
+    };
+    assert_eq!(placed(&asked(&world, &tainted("NoSchedule"))), [("a", 4)]);
+    let left = asked(&world, &tainted("NoExecute"));
+    assert_eq!(placed(&left), [("b", 4)]);
+    assert_eq!(replicas(&left), [("b".to_owned(), 4)]);
+    for (seconds, at) in [(json!(30), "b"), (Value::Null, "a")] {
+        let bears = json!([{"key": "down", "operator": "Exists", "tolerationSeconds": seconds}]);
+        world.policies[0].spec.placement.cluster_tolerations = read(bears);
+        assert_eq!(placed(&asked(&world, &tainted("NoExecute"))), [(at, 4)], "{seconds}");
+    }
+    assert_eq!(review.decision.unwrap().scores, [("a".to_owned(), 100)].into(), "it is there already");
 }
 
 #[test]

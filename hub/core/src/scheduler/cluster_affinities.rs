@@ -188,6 +188,7 @@ pub(super) fn group_of<'a>(
 struct Tried {
     attempt: Attempt,
     report: BTreeMap<String, ClusterVerdict>,
+    scores: BTreeMap<String, i64>,
 }
 
 impl Tried {
@@ -199,7 +200,7 @@ impl Tried {
         };
         let affinity_name = self.attempt.affinity_name.clone();
         before.push(self.attempt);
-        Decision { outcome, affinity_name, tried: before, report: self.report }
+        Decision { outcome, affinity_name, tried: before, report: self.report, scores: self.scores }
     }
 }
 
@@ -219,16 +220,16 @@ impl Plan<'_> {
             if now.attempt.result.is_ok() {
                 return now.into_decision(tried);
             }
-            first.get_or_insert_with(|| (now.attempt.result.clone(), now.report));
+            first.get_or_insert_with(|| (now.attempt.result.clone(), now.report, now.scores));
             tried.push(now.attempt);
         }
-        let (result, report) = first.unwrap_or((Ok(Vec::new()), BTreeMap::new()));
+        let (result, report, scores) = first.unwrap_or((Ok(Vec::new()), BTreeMap::new(), BTreeMap::new()));
         let outcome = match result {
             Ok(_) => Outcome::UpToDate,
             Err(failure) => Outcome::Failed(failure.and(left_out(groups.len() - start, most))),
         };
         let affinity_name = tried.last().map(|last| last.affinity_name.clone()).unwrap_or_default();
-        Decision { outcome, affinity_name, tried, report }
+        Decision { outcome, affinity_name, tried, report, scores }
     }
 
     /// One attempt with one group.
@@ -254,6 +255,8 @@ impl Plan<'_> {
                 }
             }
         }
+        let preferred = candidates.iter().filter(|candidate| candidate.score != 0);
+        let scores = preferred.map(|one| (one.cluster.name().to_owned(), one.score)).collect();
         let result = if candidates.is_empty() {
             let explained = filter::explain(self.clusters.len(), &unfit);
             // An expression that fails says nothing of where the binding is to be: what is placed stays until it is mended.
@@ -263,7 +266,7 @@ impl Plan<'_> {
             self.select_and_divide(candidates, tiers.len() > 1)
         };
         let report = reported(verdicts, result.as_deref().unwrap_or_default());
-        Tried { attempt: Attempt { affinity_name: group.to_owned(), index, result }, report }
+        Tried { attempt: Attempt { affinity_name: group.to_owned(), index, result }, report, scores }
     }
 
     fn select_and_divide(

@@ -168,6 +168,8 @@ pub struct Decision {
     pub tried: Vec<Attempt>,
     /// Why, by cluster.
     pub report: BTreeMap<String, ClusterVerdict>,
+    /// How much each cluster that could be one was preferred, where that is anything: for having the template already, and by its policy's expression.
+    pub scores: BTreeMap<String, i64>,
 }
 
 impl Decision {
@@ -197,7 +199,8 @@ impl Decision {
     }
 
     fn plain(outcome: Outcome) -> Self {
-        Self { outcome, affinity_name: String::new(), tried: Vec::new(), report: BTreeMap::new() }
+        let (report, scores) = Default::default();
+        Self { outcome, affinity_name: String::new(), tried: Vec::new(), report, scores }
     }
 }
 

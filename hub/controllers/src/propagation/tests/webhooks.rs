@@ -311,19 +311,20 @@ async fn after_a_restart_webhooks_are_asked_anew_and_nothing_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_review_asks_and_waits_and_says_why_where_there_is_no_answer() {
-    use crate::placement_review::{AsIf, review};
+    use crate::placement_review::{AsIf, Reviewer};
     use karmada_core::placement_review::WhatIf;
     let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
     let rig = Rig::new(clusters.chain([configuration(&["*"]), policy()])).await;
     let webhook = Arc::new(Webhook::default());
     rig.shared.customized.webhooks.connect(webhook.clone());
     let revision = rig.api.revision();
-    let told = review(&rig.shared, &deployment(2), &AsIf::default(), &WhatIf::default()).await.unwrap();
+    let reviewer = Reviewer { shared: rig.shared.clone(), estimator: None, evicts_for_taints: false };
+    let told = reviewer.review(&deployment(2), &AsIf::default(), &WhatIf::default()).await.unwrap();
     let works: Vec<Value> =
         told.works.into_iter().map(|one| one.work.unwrap().spec.workload.manifests.remove(0)).collect();
     assert_eq!(works.iter().map(|work| &work["spec"]["replicas"]).collect::<Vec<_>>(), [1010, 1010]);
     webhook.fails.lock().insert("*", json!("away"));
-    let told = review(&rig.shared, &deployment(3), &AsIf::default(), &WhatIf::default()).await.unwrap();
+    let told = reviewer.review(&deployment(3), &AsIf::default(), &WhatIf::default()).await.unwrap();
     assert!(told.works.is_empty() && told.message.contains("hooks/things.example.com"), "{}", told.message);
     assert_eq!(rig.api.revision(), revision, "nothing is written");
 }
