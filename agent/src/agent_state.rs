@@ -97,6 +97,8 @@ pub struct AgentState {
     pub link: watch::Sender<LinkView>,
     /// The grades by which the member's free nodes are counted: the standard ones until the hub says otherwise.
     pub models: watch::Sender<Vec<ResourceModel>>,
+    /// Whether names of Services resolve in the member; nothing where nobody looks.
+    pub service_names: watch::Sender<Option<bool>>,
     /// What a monitor reads.
     pub counts: Counts,
     /// What the hub is to be asked.
@@ -119,6 +121,7 @@ impl AgentState {
             tell: Notify::new(),
             link,
             models: watch::Sender::new(serde_json::from_value(standard_models()).unwrap_or_default()),
+            service_names: watch::Sender::default(),
             counts: Counts::default(),
             hub_questions: HubQuestions::default(),
             nodes,

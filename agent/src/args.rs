@@ -55,6 +55,10 @@ pub struct Args {
     /// Objects checked for drift per second.
     #[arg(long, default_value_t = 5.0)]
     pub drift_rate: f64,
+    /// Report whether names of Services resolve in the cluster, as the condition ServiceDomainNameResolutionReady that a Remedy goes by. For an agent in a Pod
+    /// that uses the cluster's DNS.
+    #[arg(long, env = "KARMADA_REPORT_SERVICE_NAMES")]
+    pub report_service_names: bool,
     /// What users of the hub may ask of this cluster by way of it, in their own names: words of get, list, watch, logs, exec, attach,
     /// port-forward, proxy, create, update, patch, delete, with commas between; or all, or none.
     #[arg(long, env = "KARMADA_ALLOW_REQUESTS", default_value = STANDARD, value_parser = Allowed::from_str)]

@@ -85,9 +85,19 @@ fn enablements_condition(enablements: &[ApiEnablement], complete: bool) -> Value
     json!({"type": c::COMPLETE_API_ENABLEMENTS, "status": status, "reason": reason, "message": message})
 }
 
+/// The condition about names of Services, where somebody looks.
+fn service_names_condition(resolve: bool) -> Value {
+    let (status, reason, message) = match resolve {
+        true => (c::TRUE, c::SERVICE_NAMES_READY, "names of Services resolve in the cluster"),
+        false => (c::FALSE, c::SERVICE_NAMES_NOT_READY, "names of Services do not resolve in the cluster"),
+    };
+    json!({"type": c::SERVICE_NAMES_READY, "status": status, "reason": reason, "message": message})
+}
+
 /// What is known of a member.
 #[derive(Debug, Default)]
 struct View {
+    service_names: Option<bool>,
     version: String,
     enablements: Vec<ApiEnablement>,
     complete: bool,
@@ -182,7 +192,9 @@ impl View {
         if shown == Probe::Unreachable {
             return json!({"conditions": [ready_condition(shown)]});
         }
-        let conditions = [ready_condition(shown), enablements_condition(&self.enablements, self.complete)];
+        let mut conditions =
+            vec![ready_condition(shown), enablements_condition(&self.enablements, self.complete)];
+        conditions.extend(self.service_names.map(service_names_condition));
         let mut status = json!({
             "kubernetesVersion": self.version,
             "apiEnablements": self.enablements,
@@ -211,6 +223,7 @@ pub async fn run(shared: Arc<AgentState>, member: Arc<dyn Member>, stop: Cancell
     let mut shown = Probe::Ok;
     let mut models = shared.models.subscribe();
     let mut questions = shared.take_node_questions();
+    let mut service_names = shared.service_names.subscribe();
     loop {
         if Instant::now() >= next_look {
             let probe = member.probe().await;
@@ -223,6 +236,7 @@ pub async fn run(shared: Arc<AgentState>, member: Arc<dyn Member>, stop: Cancell
         }
         if Instant::now() >= next_report {
             view.count(shown, &shared.counts);
+            view.service_names = *service_names.borrow_and_update();
             let status = view.status(shown, &models.borrow_and_update()).to_string();
             shared.report(|outbox| outbox.cluster(status.into()));
             next_report = next_look;
@@ -241,6 +255,7 @@ pub async fn run(shared: Arc<AgentState>, member: Arc<dyn Member>, stop: Cancell
                 }
             }
             Ok(()) = models.changed() => next_report = Instant::now(),
+            Ok(()) = service_names.changed() => next_report = Instant::now(),
             Some(question) = asked(&mut questions) => view.tell(question),
             () = tokio::time::sleep_until(next_look.min(next_report)) => {}
         }
@@ -327,6 +342,13 @@ mod tests {
         let mut view = View { version: "v1.34.1".into(), complete: true, ..View::default() };
         assert_eq!(view.status(Probe::Unreachable, &[]).as_object().unwrap().len(), 1);
         let status = view.status(Probe::Ok, &[]);
+        assert_eq!(status["conditions"].as_array().unwrap().len(), 2, "nobody looks whether names resolve");
+        view.service_names = Some(false);
+        let names = &view.status(Probe::Ok, &[])["conditions"][2];
+        assert_eq!(
+            (&names["type"], &names["status"]),
+            (&json!("ServiceDomainNameResolutionReady"), &json!("False"))
+        );
         assert!(status.get("nodeSummary").is_none());
         assert_eq!(status.pointer("/conditions/1/reason"), Some(&json!("Empty")));
         let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});

@@ -29,6 +29,7 @@ pub mod cluster_status;
 pub mod hub_questions;
 pub mod ledger_backup;
 pub mod metrics;
+pub mod name_resolution;
 pub mod reconcile;
 pub mod state_dir;
 pub mod tunnel;
@@ -91,6 +92,8 @@ pub struct Config {
     pub namespaces: Vec<String>,
     /// Looks at drift per second.
     pub drift_rate: f64,
+    /// Whether the agent reports whether names of Services resolve.
+    pub reports_service_names: bool,
     /// What may be asked of the member by way of the hub.
     pub allowed: Allowed,
     /// What may carry sessions.
@@ -115,6 +118,7 @@ impl Default for Config {
             state_dir: None,
             namespaces: Vec::new(),
             drift_rate: 5.0,
+            reports_service_names: false,
             allowed: Allowed::default(),
             transports: Transports::default(),
             metrics: None,
@@ -393,13 +397,18 @@ async fn work(
         stop.cancel();
         task
     };
-    let (elsewhere, (), engine, link, (), (), (), ()) = tokio::join!(
+    let (elsewhere, (), engine, link, (), (), (), (), ()) = tokio::join!(
         elsewhere,
         told,
         async { guarded(Box::pin(reconcile::engine::run(engine, stop.clone())).await).await },
         async { guarded(Box::pin(link::run(link, stop.clone())).await).await },
         Box::pin(cluster_status::run(shared.clone(), parts.member.clone(), stop.clone())),
         ledger::keep_on_disk(&shared.ledger, stop.clone()),
+        async {
+            if config.reports_service_names {
+                name_resolution::run(shared.clone(), name_resolution::resolves, stop.clone()).await;
+            }
+        },
         async {
             if let Some(address) = config.metrics {
                 metrics::serve(shared.clone(), cluster, address, stop.clone()).await;

@@ -91,6 +91,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         state_dir: Some(args.state_dir),
         namespaces: args.namespaces,
         drift_rate: args.drift_rate,
+        reports_service_names: args.report_service_names,
         allowed: args.allow_requests,
         transports: args.transport.into(),
         metrics: args.metrics_bind_address.0,

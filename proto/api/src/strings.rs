@@ -277,6 +277,11 @@ pub mod conditions {
     /// Reason: nothing was read.
     pub const API_ENABLEMENTS_EMPTY: &str = "Empty";
 
+    /// Cluster: whether names of Services resolve in it, where its agent is asked to look.
+    pub const SERVICE_NAMES_READY: &str = "ServiceDomainNameResolutionReady";
+    /// Reason: they do not.
+    pub const SERVICE_NAMES_NOT_READY: &str = "ServiceDomainNameResolutionNotReady";
+
     /// Binding: clusters were chosen.
     pub const SCHEDULED: &str = "Scheduled";
     /// Reason of Scheduled=True.

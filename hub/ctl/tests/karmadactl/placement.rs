@@ -96,7 +96,11 @@ spec:
     let told = hub.succeed(&format!("{command} --manifests")).await;
     assert!(told.contains("Policy:   PropagationPolicy default/web\nOutcome:  Scheduled\n"), "{told}");
     let words = |cluster: &str| row(&told, cluster).split_whitespace().collect::<Vec<_>>()[1..5].join(" ");
-    assert_eq!((words("b"), words("c")), ("Chosen - 1 -".to_owned(), "Chosen - 3 mirror".to_owned()), "{told}");
+    assert_eq!(
+        (words("b"), words("c")),
+        ("Chosen - 1 -".to_owned(), "Chosen - 3 mirror".to_owned()),
+        "{told}"
+    );
     assert!(told.contains("image: mirror.example.com/nginx"), "{told}");
     assert!(
         hub.get("/apis/apps/v1/namespaces/default/deployments/web").await.is_none(),
