@@ -28,7 +28,7 @@ use crate::residency::Residency;
 use crate::scheduler::assumptions::Taken;
 use crate::scheduler::estimator_answers::Exact;
 use crate::scheduler::workload_affinity::AllowedClusters;
-use crate::scheduler::{self, Decision, Outcome};
+use crate::scheduler::{self, ClusterVerdict, Decision, Outcome};
 use crate::skipped_resources::SkipRules;
 use crate::targets::target_clusters;
 
@@ -237,7 +237,8 @@ pub fn complete<P, C, O>(input: &Input<'_, P, C, O>, prepared: Prepared, beside:
 where
     O: Borrow<OverridePolicy>,
 {
-    let decision = scheduler::preview(&prepared.scheduler_input(&input.residency, beside));
+    let asked = prepared.scheduler_input(&input.residency, beside);
+    let decision = as_it_stands(scheduler::preview(&asked), &asked);
     let message = why_not_placed(&decision.outcome);
     let placed = placed(prepared.binding, &decision);
     let rendered = binding::Input {
@@ -273,6 +274,23 @@ fn evict(binding: &mut ResourceBinding, what_if: &WhatIf) {
         producer: eviction::TAINT_MANAGER.to_owned(),
         ..GracefulEvictionTask::default()
     }));
+}
+
+/// Where nothing asks for another division, what is placed stands: by fixed weights, or in groups that overflow, it may be another than a division would
+/// give now.
+fn as_it_stands<C: Borrow<Cluster>>(mut decision: Decision, asked: &scheduler::Input<'_, C>) -> Decision {
+    let stands = &asked.binding.spec.clusters;
+    if stands.is_empty() || scheduler::schedule(asked).outcome != Outcome::UpToDate {
+        return decision;
+    }
+    let is_chosen = |verdict: &&mut ClusterVerdict| matches!(verdict, ClusterVerdict::Chosen(_));
+    decision.report.values_mut().filter(is_chosen).for_each(|verdict| *verdict = ClusterVerdict::Passed);
+    for target in stands {
+        decision.report.insert(target.name.clone(), ClusterVerdict::Chosen(target.replicas));
+    }
+    decision.affinity_name.clone_from(&asked.binding.status.scheduler_observing_affinity_name);
+    decision.outcome = Outcome::Scheduled(stands.clone());
+    decision
 }
 
 /// As many Works, from the first, as have [`MOST_TEXT`] together as they are made: an override may make much of a small template.

@@ -79,10 +79,23 @@ impl Fleet {
             .map(|(what, said)| (format!("topology.kubernetes.io/{what}"), said.to_owned()))
             .to_vec();
         let members = Member::start_all(options);
+        let fleet = Fleet::joined(folder, hub, NAMES.into_iter().zip(members));
+        for (name, label) in SITES {
+            fleet.hub.kubectl().ok(&["label", "cluster", name, label]);
+        }
+        fleet
+    }
+
+    /// A hub that these members joined under these names, each Ready; none of their agents knows another way to it than its link.
+    pub fn joined(
+        folder: Folder,
+        hub: Hub,
+        members: impl IntoIterator<Item = (&'static str, Member)>,
+    ) -> Fleet {
         let register = RegisterCommand::make(&hub, &[]);
-        let names = NAMES.into_iter().zip(members);
+        let members = members.into_iter();
         let mut sites: Vec<Site> =
-            names.map(|(name, member)| join(name, member, &hub, &register, &folder)).collect();
+            members.map(|(name, member)| join(name, member, &hub, &register, &folder)).collect();
         for site in &mut sites {
             site.await_ready(&hub);
             // From now on it needs no token, and must not find a way around its link.
@@ -91,9 +104,6 @@ impl Fleet {
             let options = site.agent.options();
             (options.token, options.ca_hash, options.cluster_name) = (None, None, None);
             site.agent.start_again();
-        }
-        for (name, label) in SITES {
-            hub.kubectl().ok(&["label", "cluster", name, label]);
         }
         Fleet { hub, sites, register, folder }
     }

@@ -1,7 +1,7 @@
 //! The whole line on real parts: a built hub with its SQLite store, three members (etcd, kube-apiserver,
 //! controllers, scheduler, kwok's nodes), built agents as plain processes beside them, the real kubectl.
 //!
-//! All tests share one [`fleet::Fleet`]. Those that leave the line alone run side by side, each in namespaces of
+//! All tests share one [`fleet::Fleet`], or those of what policies decide that of [`policy_fleet`]. Those that leave the line alone run side by side, each in namespaces of
 //! its own; those that break it have it for themselves and find it whole again.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
@@ -17,7 +17,9 @@ mod cron;
 mod custom_kinds;
 mod customizations;
 mod dependencies;
+mod dispatching;
 mod drift;
+mod evictions;
 mod exact_estimates;
 mod faults;
 mod federated_hpa;
@@ -27,6 +29,9 @@ mod join;
 mod kinds;
 mod logs;
 mod namespaced_permissions;
+mod placements;
+mod policy_choice;
+mod policy_fleet;
 mod private_site;
 mod quota;
 mod rebalancing;
@@ -36,6 +41,7 @@ mod removal_limit;
 mod resource_models;
 mod security;
 mod services;
+mod site_loss;
 mod slow_line;
 mod thirdparty;
 mod tutorial;

@@ -128,32 +128,35 @@ fn it_tells_what_would_be_without_a_cluster_with_a_taint_and_without_room() {
     assert_eq!(wrong.unknown(&world.clusters), ["z"]);
 }
 
+/// The template's binding, as it would be had the scheduler placed it in `a`; nobody says that it has.
+fn all_in_a(world: &World) -> ResourceBinding {
+    let input = Input {
+        template: &world.template,
+        binding: None,
+        policies: &world.policies,
+        cluster_policies: &[],
+        clusters: &world.clusters,
+        overrides: &world.overrides,
+        cluster_overrides: &[],
+        reading: Reading { interpreter: &Chain::default(), parts: Parts::Together, quotas_count: false },
+        skip: &SkipRules::default(),
+        takeover: Takeover::Never,
+        evicts_for_taints: true,
+        injects_state: false,
+        residency: Default::default(),
+    };
+    let mut binding = binding_of(&input, &world.policies[0]).unwrap();
+    binding.spec.clusters =
+        vec![karmada_api::binding::TargetCluster { name: "a".into(), replicas: 4, ..Default::default() }];
+    binding
+}
+
 /// What stands is shown as what it is, with each cluster's verdict, though nothing would be scheduled.
 #[test]
 fn what_is_placed_stays_and_is_explained_too() {
     let mut world = world();
     let first = asked(&world, &WhatIf::default());
-    let mut binding = binding_of(
-        &Input {
-            template: &world.template,
-            binding: None,
-            policies: &world.policies,
-            cluster_policies: &[],
-            clusters: &world.clusters,
-            overrides: &world.overrides,
-            cluster_overrides: &[],
-            reading: Reading { interpreter: &Chain::default(), parts: Parts::Together, quotas_count: false },
-            skip: &SkipRules::default(),
-            takeover: Takeover::Never,
-            evicts_for_taints: true,
-            injects_state: false,
-            residency: Default::default(),
-        },
-        &world.policies[0],
-    )
-    .unwrap();
-    binding.spec.clusters =
-        vec![karmada_api::binding::TargetCluster { name: "a".into(), replicas: 4, ..Default::default() }];
+    let binding = all_in_a(&world);
     world.binding = Some(binding);
     let review = asked(&world, &WhatIf::default());
     assert_eq!(placed(&review), [("a", 4)], "four are wanted, and four are there");
@@ -175,6 +178,29 @@ fn what_is_placed_stays_and_is_explained_too() {
         assert_eq!(placed(&asked(&world, &tainted("NoExecute"))), [(at, 4)], "{seconds}");
     }
     assert_eq!(review.decision.unwrap().scores, [("a".to_owned(), 100)].into(), "it is there already");
+}
+
+/// By fixed weights each cluster would have its part, had it been there from the beginning.
+#[test]
+fn what_stands_is_told_where_a_division_would_come_to_something_else() {
+    let mut world = world();
+    world.policies[0].spec.placement = read(json!({"clusterAffinity": {"clusterNames": ["a", "b"]},
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}}));
+    assert_eq!(placed(&asked(&world, &WhatIf::default())), [("a", 2), ("b", 2)]);
+    let mut binding = all_in_a(&world);
+    let applied = serde_json::to_string(&binding.spec.placement).unwrap();
+    let notes = binding.metadata.annotations.get_or_insert_default();
+    notes.insert("policy.karmada.io/applied-placement".to_owned(), applied);
+    let said = json!({"type": "Scheduled", "status": "True", "reason": "Success", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    binding.status.conditions = vec![read(said)];
+    world.binding = Some(binding);
+    let review = asked(&world, &WhatIf::default());
+    assert_eq!(placed(&review), [("a", 4)]);
+    let report = review.decision.unwrap().report;
+    assert_eq!((&report["a"], &report["b"]), (&ClusterVerdict::Chosen(4), &ClusterVerdict::Passed));
+    // What asks for a division is told as ever.
+    world.template["spec"]["replicas"] = json!(6);
+    assert_eq!(placed(&asked(&world, &WhatIf::default())), [("a", 3), ("b", 3)]);
 }
 
 #[test]
