@@ -1,8 +1,8 @@
 //! The whole line on real parts: a built hub with its SQLite store, three members (etcd, kube-apiserver,
 //! controllers, scheduler, kwok's nodes), built agents as plain processes beside them, the real kubectl.
 //!
-//! All tests share one [`fleet::Fleet`], or those of what policies decide that of [`policy_fleet`]. Those that leave the line alone run side by side, each in namespaces of
-//! its own; those that break it have it for themselves and find it whole again.
+//! All tests share one [`fleet::Fleet`]; those of what policies decide share another ([`policy_fleet`]). Those that leave the line alone run side by
+//! side, each in namespaces of its own; those that break it have it for themselves and find it whole again.
 
 #![allow(clippy::disallowed_methods, reason = "tests and benches are of this machine's time")]
 // A test fails by panicking.
