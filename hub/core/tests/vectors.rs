@@ -18,7 +18,7 @@ use karmada_core::scheduler::division::{self, Candidate, Division, DivisionError
 use karmada_core::scheduler::queue::{QueueTimes, SchedulingQueue};
 use karmada_core::scheduler::trigger::{SchedulingCause, Trigger};
 use karmada_core::scheduler::{estimate, filter, trigger, webster};
-use recorded::{Differences, Verdict, compare};
+use recorded::{BESIDE, Differences, Verdict, compare};
 use serde_json::{Value, json};
 
 fn pairs(value: &Value) -> Vec<(String, i64)> {
@@ -46,7 +46,7 @@ fn cluster(case: &Value) -> Cluster {
 
 #[test]
 fn recorded_webster() {
-    recorded::run("webster.json", &[], |case| {
+    recorded::run("webster.json", "recorded_webster", &[], |case| {
         let (votes, held) = (pairs(&case["weights"]), pairs(&case["initial"]));
         let seats = case["replicas"].as_i64().unwrap();
         let result = webster::divide(seats, &votes, &held, case["uid"].as_str().unwrap());
@@ -58,7 +58,7 @@ const DIVISION: Differences = &[];
 
 #[test]
 fn recorded_division() {
-    recorded::run("division.json", DIVISION, |case| {
+    recorded::run("division.json", "recorded_division", DIVISION, |case| {
         let clusters: Vec<Cluster> = case["clusters"]
             .as_array()
             .unwrap()
@@ -117,7 +117,7 @@ fn verdict(result: Result<(), filter::Unfit>) -> Value {
 
 #[test]
 fn recorded_filters() {
-    recorded::run("affinity.json", &[], |case| {
+    recorded::run("affinity.json", "recorded_filters", &[], |case| {
         let already = case["alreadyTarget"] == true;
         let result = match case["kind"].as_str().unwrap() {
             "affinityGroups" => {
@@ -136,6 +136,12 @@ fn recorded_filters() {
                 let mut cluster = cluster(&json!({"name": "m1"}));
                 cluster.status.api_enablements =
                     serde_json::from_value(case["apiEnablements"].clone()).unwrap();
+                // That a cluster tells all that it serves, or not, changes nothing here: what it does not tell it is not given.
+                if let Some(status) = case.get("completeAPIEnablements") {
+                    cluster.status.conditions = serde_json::from_value(json!([{"type": "CompleteAPIEnablements",
+                        "status": status, "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]))
+                    .unwrap();
+                }
                 let (api_version, kind) =
                     (case["apiVersion"].as_str().unwrap(), case["objectKind"].as_str().unwrap());
                 filter::api(already, || cluster.serves(api_version, kind))
@@ -158,7 +164,7 @@ fn recorded_filters() {
                     serde_json::from_value(json!({"resource": {}, "gracefulEvictionTasks": tasks})).unwrap();
                 filter::eviction(case["cluster"]["name"].as_str().unwrap(), &spec)
             }
-            _ => return Verdict::Skip,
+            _ => return Verdict::Skip(BESIDE),
         };
         compare(&json!([case["pass"], case.get("reason")]), &verdict(result))
     });
@@ -169,7 +175,7 @@ const OVERRIDES: Differences =
 
 #[test]
 fn recorded_overrides() {
-    recorded::run("overrides.json", OVERRIDES, |case| {
+    recorded::run("overrides.json", "recorded_overrides", OVERRIDES, |case| {
         let policies = |key: &str| -> Vec<OverridePolicy> {
             let list = case[key].as_array().unwrap().iter();
             list.map(|p| {
@@ -198,7 +204,7 @@ fn recorded_overrides() {
 
 #[test]
 fn recorded_policies() {
-    recorded::run("policy.json", &[], |case| {
+    recorded::run("policy.json", "recorded_policies", &[], |case| {
         let resource = &case["resource"];
         if case["kind"] == "selector" {
             let selectors: Vec<ResourceSelector> = serde_json::from_value(case["selectors"].clone()).unwrap();
@@ -229,7 +235,7 @@ const ESTIMATE: Differences = &[];
 
 #[test]
 fn recorded_estimates() {
-    recorded::run("estimate.json", ESTIMATE, |case| {
+    recorded::run("estimate.json", "recorded_estimates", ESTIMATE, |case| {
         let models = case.get("resourceModels").cloned().unwrap_or(json!([]));
         let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "m1"},
             "spec": {"resourceModels": models},
@@ -275,6 +281,8 @@ const TRIGGER: Differences = &[
     (260, UNREADABLE),
     (280, UNREADABLE),
     (302, UNREADABLE),
+    (100, PARTS),
+    (101, PARTS),
 ];
 
 /// A binding as the recordings have it, of a policy, and as its status says placed where it has a place.
@@ -288,41 +296,45 @@ fn of_a_policy(binding: &Value) -> ResourceBinding {
 
 #[test]
 fn recorded_triggers() {
-    recorded::run("trigger.json", TRIGGER, |case| match case["kind"].as_str().unwrap() {
-        "decision" if case["multiplePodTemplates"] != true => {
-            let mut clusters: Vec<Cluster> = case["clusters"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|told| {
-                    let mut cluster = cluster(&json!({"name": told["name"]}));
-                    let going = told["deleting"] == true;
-                    cluster.metadata.deletion_timestamp =
-                        going.then(|| serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
-                    cluster
-                })
-                .collect();
-            clusters.sort_by(|a, b| a.name().cmp(b.name()));
-            let clusters: Vec<&Cluster> = clusters.iter().collect();
-            let binding = of_a_policy(&case["binding"]);
-            let named = binding.spec.scheduler_name.as_str();
-            let scheduler = if named.is_empty() { DEFAULT_SCHEDULER } else { named };
-            let got = match trigger::trigger(&binding, &clusters, scheduler) {
-                Trigger::Schedule { cause: SchedulingCause::Replicas, .. } => json!([true, "ScaleSchedule"]),
-                Trigger::Schedule { .. } => json!([true, "ReconcileSchedule"]),
-                Trigger::NotOurs | Trigger::UpToDate => json!([false, null]),
-            };
-            compare(&json!([case["scheduled"], case["scheduleType"]]), &got)
+    recorded::run("trigger.json", "recorded_triggers", TRIGGER, |case| {
+        match case["kind"].as_str().unwrap() {
+            "decision" => {
+                let mut clusters: Vec<Cluster> = case["clusters"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|told| {
+                        let mut cluster = cluster(&json!({"name": told["name"]}));
+                        let going = told["deleting"] == true;
+                        cluster.metadata.deletion_timestamp =
+                            going.then(|| serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+                        cluster
+                    })
+                    .collect();
+                clusters.sort_by(|a, b| a.name().cmp(b.name()));
+                let clusters: Vec<&Cluster> = clusters.iter().collect();
+                let binding = of_a_policy(&case["binding"]);
+                let named = binding.spec.scheduler_name.as_str();
+                let scheduler = if named.is_empty() { DEFAULT_SCHEDULER } else { named };
+                let got = match trigger::trigger(&binding, &clusters, scheduler) {
+                    Trigger::Schedule { cause: SchedulingCause::Replicas, .. } => {
+                        json!([true, "ScaleSchedule"])
+                    }
+                    Trigger::Schedule { .. } => json!([true, "ReconcileSchedule"]),
+                    Trigger::NotOurs | Trigger::UpToDate => json!([false, null]),
+                };
+                compare(&json!([case["scheduled"], case["scheduleType"]]), &got)
+            }
+            "eventFilter" => {
+                let mut binding: ResourceBinding = serde_json::from_value(case["binding"].clone()).unwrap();
+                // What has no placement is nobody's: here it is not looked at, there it is refused later.
+                binding.spec.placement.get_or_insert_default();
+                let scheduler = case["schedulerName"].as_str().unwrap();
+                let passes = trigger::trigger(&binding, &[], scheduler) != Trigger::NotOurs;
+                compare(&case["passes"], &json!(passes))
+            }
+            _ => Verdict::Skip(BESIDE),
         }
-        "eventFilter" => {
-            let mut binding: ResourceBinding = serde_json::from_value(case["binding"].clone()).unwrap();
-            // What has no placement is nobody's: here it is not looked at, there it is refused later.
-            binding.spec.placement.get_or_insert_default();
-            let scheduler = case["schedulerName"].as_str().unwrap();
-            let passes = trigger::trigger(&binding, &[], scheduler) != Trigger::NotOurs;
-            compare(&case["passes"], &json!(passes))
-        }
-        _ => Verdict::Skip,
     });
 }
 
@@ -387,36 +399,41 @@ impl Queue {
 
 #[test]
 fn recorded_queue() {
-    recorded::run("queue.json", &[(2, "no wait is longer than the longest, the first neither")], |case| {
-        if case["kind"] == "backoff" {
-            let millis = |key: &str| Duration::from_millis(case[key].as_u64().unwrap());
-            let limits =
-                QueueTimes { base: millis("initialMs"), longest: millis("maxMs"), ..QueueTimes::KARMADA };
-            let tries = case["attemptsToMs"].as_array().unwrap().iter();
-            let waits: Vec<_> = tries
-                .map(|pair| u32::try_from(pair[0].as_u64().unwrap()).unwrap())
-                .map(|tries| json!([tries, limits.backoff(tries).as_millis()]))
-                .collect();
-            return compare(&case["attemptsToMs"], &json!(waits));
-        }
-        let looks = (case["running"] == true).then_some([Duration::ZERO; 2]);
-        let mut queue =
-            Queue { queue: SchedulingQueue::new(QueueTimes::KARMADA), now: Duration::ZERO, looks };
-        for op in case["ops"].as_array().unwrap() {
-            let at = Duration::from_millis(op["at"].as_u64().unwrap());
-            queue.pass(at);
-            let got = queue.step(op);
-            let wanted = op.get("got").map_or(Value::Null, |key| json!([key, op["attempts"]]));
-            let verdict = compare(&json!([wanted, op["after"]]), &json!([got, queue.stages()]));
-            if !matches!(verdict, Verdict::Agrees) {
-                return match verdict {
-                    Verdict::Differs(how) => Verdict::Differs(format!("at {op}: {how}")),
-                    other => other,
-                };
+    recorded::run(
+        "queue.json",
+        "recorded_queue",
+        &[(2, "no wait is longer than the longest, the first neither")],
+        |case| {
+            if case["kind"] == "backoff" {
+                let millis = |key: &str| Duration::from_millis(case[key].as_u64().unwrap());
+                let limits =
+                    QueueTimes { base: millis("initialMs"), longest: millis("maxMs"), ..QueueTimes::KARMADA };
+                let tries = case["attemptsToMs"].as_array().unwrap().iter();
+                let waits: Vec<_> = tries
+                    .map(|pair| u32::try_from(pair[0].as_u64().unwrap()).unwrap())
+                    .map(|tries| json!([tries, limits.backoff(tries).as_millis()]))
+                    .collect();
+                return compare(&case["attemptsToMs"], &json!(waits));
             }
-        }
-        Verdict::Agrees
-    });
+            let looks = (case["running"] == true).then_some([Duration::ZERO; 2]);
+            let mut queue =
+                Queue { queue: SchedulingQueue::new(QueueTimes::KARMADA), now: Duration::ZERO, looks };
+            for op in case["ops"].as_array().unwrap() {
+                let at = Duration::from_millis(op["at"].as_u64().unwrap());
+                queue.pass(at);
+                let got = queue.step(op);
+                let wanted = op.get("got").map_or(Value::Null, |key| json!([key, op["attempts"]]));
+                let verdict = compare(&json!([wanted, op["after"]]), &json!([got, queue.stages()]));
+                if !matches!(verdict, Verdict::Agrees) {
+                    return match verdict {
+                        Verdict::Differs(how) => Verdict::Differs(format!("at {op}: {how}")),
+                        other => other,
+                    };
+                }
+            }
+            Verdict::Agrees
+        },
+    );
 }
 
 mod decisions;

@@ -15,7 +15,7 @@ use crate::without_nulls::without_nulls;
 
 #[test]
 fn replicas_without_room_are_given_up() {
-    recorded::run("descheduler.json", &[], |case| {
+    recorded::run("descheduler.json", "replicas_without_room_are_given_up", &[], |case| {
         let labels = json!({"propagationpolicy.karmada.io/permanent-id": "p-1"});
         let mut object = json!({"metadata": {"labels": labels}, "spec": {"resource": {"apiVersion": case["apiVersion"], "kind": case["objectKind"]},
             "placement": case["placement"], "clusters": case["clusters"]}, "status": {"aggregatedStatus": case["aggregatedStatus"]}});

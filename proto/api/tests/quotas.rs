@@ -4,14 +4,14 @@
 mod recorded;
 
 use karmada_api::admission::{Operation, validate};
-use recorded::{Verdict, compare};
+use recorded::{BESIDE, Verdict, compare};
 use serde_json::{Value, json};
 
 #[test]
 fn recorded_federated_resource_quotas() {
-    recorded::run("validation.json", &[], |case| {
+    recorded::run("validation.json", "recorded_federated_resource_quotas", &[], |case| {
         if case["webhook"] != "validate FederatedResourceQuota" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let (group, kind) = (karmada_api::POLICY_GROUP, "FederatedResourceQuota");
         let errors = validate(group, kind, Operation::Create, &case["object"], None);

@@ -9,7 +9,7 @@ use karmada_api::cluster::Cluster;
 use karmada_api::policy::ClusterAffinity;
 use karmada_api::{manifest, names, selector};
 use proptest::prelude::*;
-use recorded::{Differences, Verdict, compare};
+use recorded::{BESIDE, Differences, Verdict, compare};
 use serde_json::{Value, json};
 
 const NAMES: Differences = &[
@@ -19,7 +19,7 @@ const NAMES: Differences = &[
 
 #[test]
 fn recorded_names() {
-    recorded::run("names.json", NAMES, |case| {
+    recorded::run("names.json", "recorded_names", NAMES, |case| {
         let args: Vec<&str> = case["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap()).collect();
         let out = match case["fn"].as_str().unwrap() {
             "workName" => json!(names::work_name(args[0], args[1], args[2])),
@@ -56,7 +56,7 @@ const PRUNE: Differences = &[
 
 #[test]
 fn recorded_prune() {
-    recorded::run("prune.json", PRUNE, |case| {
+    recorded::run("prune.json", "recorded_prune", PRUNE, |case| {
         let mut object = case["in"].clone();
         manifest::prune(&mut object, case["dropJobTTL"].as_bool().unwrap());
         compare(&case["out"], &object)
@@ -65,9 +65,9 @@ fn recorded_prune() {
 
 #[test]
 fn recorded_managed_lists() {
-    recorded::run("retention.json", &[], |case| {
+    recorded::run("retention.json", "recorded_managed_lists", &[], |case| {
         if case["op"] != "recordManaged" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let mut object = case["in"].clone();
         manifest::record_managed(&mut object);
@@ -87,9 +87,9 @@ fn cluster(case: &Value) -> Cluster {
 
 #[test]
 fn recorded_affinity() {
-    recorded::run("affinity.json", &[], |case| {
+    recorded::run("affinity.json", "recorded_affinity", &[], |case| {
         if case["kind"] != "match" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let affinity: ClusterAffinity = serde_json::from_value(case["affinity"].clone()).unwrap();
         compare(&case["match"], &json!(selector::affinity_matches(&affinity, &cluster(&case["cluster"]))))

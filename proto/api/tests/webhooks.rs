@@ -5,14 +5,14 @@ mod recorded;
 
 use karmada_api::admission::refuse_deletion;
 use karmada_api::validation::taint_policy::{NoExecute, validate_cluster_taint_policy};
-use recorded::{Verdict, compare};
+use recorded::{BESIDE, Verdict, compare};
 use serde_json::json;
 
 #[test]
 fn recorded_protection_from_deletion() {
-    recorded::run("validation.json", &[], |case| {
+    recorded::run("validation.json", "recorded_protection_from_deletion", &[], |case| {
         if case["webhook"] != "deletion protection" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         // An update is not asked about.
         let refused = refuse_deletion(&case["old"]).filter(|_| case["operation"] == "DELETE");
@@ -23,11 +23,11 @@ fn recorded_protection_from_deletion() {
 
 #[test]
 fn recorded_validation_of_taint_policies() {
-    recorded::run("validation.json", &[], |case| {
+    recorded::run("validation.json", "recorded_validation_of_taint_policies", &[], |case| {
         let no_execute = match case["webhook"].as_str().unwrap() {
             "validate ClusterTaintPolicy" => NoExecute::Refused,
             "validate ClusterTaintPolicy, NoExecute allowed" => NoExecute::Allowed,
-            _ => return Verdict::Skip,
+            _ => return Verdict::Skip(BESIDE),
         };
         let errors = validate_cluster_taint_policy(&case["object"], no_execute);
         compare(&case["allowed"], &json!(errors.is_empty()))

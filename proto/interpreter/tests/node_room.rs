@@ -63,9 +63,11 @@ fn waiting(case: &Value) -> Verdict {
 
 #[test]
 fn recorded_node_room() {
-    recorded::run("nodeestimate.json", NODE_ROOM, |case| match case["kind"].as_str().unwrap() {
-        "unschedulable" => waiting(case),
-        _ => compare(&case["max"], &asked(case)),
+    recorded::run("nodeestimate.json", "recorded_node_room", NODE_ROOM, |case| {
+        match case["kind"].as_str().unwrap() {
+            "unschedulable" => waiting(case),
+            _ => compare(&case["max"], &asked(case)),
+        }
     });
 }
 

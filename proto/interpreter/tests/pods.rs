@@ -7,7 +7,7 @@ mod recorded;
 use karmada_api::binding::{BindingSpec, Component};
 use karmada_interpreter::replicas::{QuotaEstimate, node_claim, pod_requirements};
 use karmada_interpreter::{Answer, Interpreter, Native, usage};
-use recorded::{Differences, Verdict, compare};
+use recorded::{BESIDE, Differences, Verdict, compare};
 use serde_json::{Value, json};
 
 const SATURATED: &str = "recorded bug: amounts whose sum is too large to count were taken for nothing; ours are the most there can be";
@@ -45,7 +45,7 @@ fn asked(case: &Value) -> Answer<(Value, Value)> {
 
 #[test]
 fn recorded_requirements() {
-    recorded::run("podrequirements.json", REQUIREMENTS, |case| match asked(case) {
+    recorded::run("podrequirements.json", "recorded_requirements", REQUIREMENTS, |case| match asked(case) {
         Ok((wanted, got)) => compare(&wanted, &got),
         Err(error) => Verdict::Differs(format!("got the error {error}")),
     });
@@ -60,9 +60,9 @@ const DEPENDENCIES: Differences = &[
 
 #[test]
 fn recorded_dependencies() {
-    recorded::run("dependencies.json", DEPENDENCIES, |case| {
+    recorded::run("dependencies.json", "recorded_dependencies", DEPENDENCIES, |case| {
         if case["op"] != "dependencies" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         match (Native.dependencies(&case["object"]), case.get("error")) {
             (Ok(got), None) => compare(&case["dependencies"], &json!(got)),

@@ -14,7 +14,7 @@ use karmada_interpreter::{
     conflict_resolution, health_of, retain, retain_metadata, summary,
 };
 use proptest::prelude::*;
-use recorded::{Differences, Verdict, compare};
+use recorded::{BESIDE, Differences, Verdict, compare};
 use serde_json::{Value, json};
 
 fn now() -> Timestamp {
@@ -125,17 +125,19 @@ const INTERPRETER: Differences = &[
 
 #[test]
 fn recorded_interpreter() {
-    recorded::run("interpreter.json", INTERPRETER, |case| match (answer(case), case.get("error")) {
-        (Ok((wanted, got)), None) => compare(&wanted, &got),
-        (Err(_), Some(_)) => Verdict::Agrees,
-        (Ok((_, got)), Some(error)) => Verdict::Differs(format!("wanted the error {error}, got {got}")),
-        (Err(error), None) => Verdict::Differs(format!("got the error {error}")),
+    recorded::run("interpreter.json", "recorded_interpreter", INTERPRETER, |case| {
+        match (answer(case), case.get("error")) {
+            (Ok((wanted, got)), None) => compare(&wanted, &got),
+            (Err(_), Some(_)) => Verdict::Agrees,
+            (Ok((_, got)), Some(error)) => Verdict::Differs(format!("wanted the error {error}, got {got}")),
+            (Err(error), None) => Verdict::Differs(format!("got the error {error}")),
+        }
     });
 }
 
 #[test]
 fn recorded_retention() {
-    recorded::run("retention.json", &[], |case| match case["op"].as_str().unwrap() {
+    recorded::run("retention.json", "recorded_retention", &[], |case| match case["op"].as_str().unwrap() {
         "retainCommon" => {
             let mut desired = case["desired"].clone();
             retain_metadata::retain_common(&mut desired, &case["observed"]);
@@ -151,7 +153,7 @@ fn recorded_retention() {
             let desired = with("annotations", key, &case["desiredConflictResolution"]);
             compare(&case["allowed"], &json!(conflict_resolution::allow_update(&desired, &observed)))
         }
-        _ => Verdict::Skip,
+        _ => Verdict::Skip(BESIDE),
     });
 }
 
@@ -160,7 +162,7 @@ const SUMMARY: Differences =
 
 #[test]
 fn recorded_summary() {
-    recorded::run("summary.json", SUMMARY, |case| {
+    recorded::run("summary.json", "recorded_summary", SUMMARY, |case| {
         let list = |key: &str| case[key].as_array().cloned().unwrap_or_default();
         let nodes: Vec<NodeOffer> = list("nodes").iter().map(NodeOffer::of).collect();
         let pods: Vec<PodUse> = list("pods").iter().map(PodUse::of).collect();

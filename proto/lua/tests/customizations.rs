@@ -136,7 +136,7 @@ const DIFFERENCES: Differences = &[
 
 #[test]
 fn recorded_customizations() {
-    recorded::run("customizations.json", DIFFERENCES, judge);
+    recorded::run("customizations.json", "recorded_customizations", DIFFERENCES, judge);
 }
 
 /// Whoever writes a customization teaches how to read a kind, and makes no other object of one: it would be applied with the agent's rights.

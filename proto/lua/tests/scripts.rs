@@ -15,7 +15,7 @@ use karmada_interpreter::{Answer, Interpreter, Operation};
 use karmada_lua::customization::OPERATIONS;
 use karmada_lua::machine::{Call, Limits, Returned, ScriptError, run};
 use karmada_lua::{Customization, Scripts, validation};
-use recorded::{Verdict, compare};
+use recorded::{BESIDE, Verdict, compare};
 use serde_json::{Value, json};
 
 fn now() -> Timestamp {
@@ -204,14 +204,14 @@ fn judge(case: &Value) -> Verdict {
 
 #[test]
 fn recorded_scripts() {
-    recorded::run("lua.json", differences::LUA, judge);
+    recorded::run("lua.json", "recorded_scripts", differences::LUA, judge);
 }
 
 #[test]
 fn recorded_answers_to_customizations() {
-    recorded::run("validation.json", &[], |case| {
+    recorded::run("validation.json", "recorded_answers_to_customizations", &[], |case| {
         if case["webhook"] != "validate ResourceInterpreterCustomization" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let mut asked = json!({"customization": case["object"], "existing": case["existing"]});
         if let Some(words) = case["messageOneOf"].as_array() {

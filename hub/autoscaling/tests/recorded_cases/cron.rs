@@ -9,7 +9,7 @@ use karmada_autoscaling::cron_federated_hpa::{
 use karmada_cron::{Schedule, zone};
 use serde_json::{Value, json};
 
-use crate::recorded::{self, Differences, Verdict, compare};
+use crate::recorded::{self, BESIDE, Differences, Verdict, compare};
 use crate::{time, without_nulls};
 
 const ENDS: &str =
@@ -156,7 +156,7 @@ fn timeline(case: &Value) -> Verdict {
 
 #[test]
 fn recorded_cron_federated_hpas() {
-    recorded::run("cron.json", CRON, |case| match case["kind"].as_str() {
+    recorded::run("cron.json", "recorded_cron_federated_hpas", CRON, |case| match case["kind"].as_str() {
         Some("next") => next(case),
         Some("history") => history(case),
         Some("timeline") => timeline(case),
@@ -185,9 +185,9 @@ fn without_reason(told: &str) -> &str {
 
 #[test]
 fn recorded_answers_to_cron_federated_hpas() {
-    recorded::run("validation.json", VALIDATION, |case| {
+    recorded::run("validation.json", "recorded_answers_to_cron_federated_hpas", VALIDATION, |case| {
         if case["webhook"] != "validate CronFederatedHPA" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let errors = validate_cron_federated_hpa(&case["object"]);
         let words: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -10,7 +10,7 @@ use karmada_autoscaling::federated_hpa::facts::{Facts, Measure, Phase, Pod, Read
 use karmada_autoscaling::federated_hpa::{History, Said, propose};
 use serde_json::{Value, json};
 
-use crate::recorded::{self, Differences, Verdict, compare};
+use crate::recorded::{self, BESIDE, Differences, Verdict, compare};
 use crate::{time, without_nulls};
 
 const NAMELESS: &str = "recorded: of an object's metric with an average to reach, the object is not named, and it is called external";
@@ -217,9 +217,9 @@ fn steps(case: &Value) -> Verdict {
 /// What is not named is counted all the same, but where it is divided twice.
 #[test]
 fn recorded_counts_of_federated_hpas() {
-    recorded::run("fhpa.json", COUNTS, |case| {
+    recorded::run("fhpa.json", "recorded_counts_of_federated_hpas", COUNTS, |case| {
         if case["kind"] != "proposal" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let now = time(&case["now"]);
         let got = propose(&metrics(case), None, whole(&case["templateReplicas"]), &facts(case, now), now);
@@ -229,7 +229,7 @@ fn recorded_counts_of_federated_hpas() {
 
 #[test]
 fn recorded_federated_hpas() {
-    recorded::run("fhpa.json", DIFFERENCES, |case| match case["kind"].as_str() {
+    recorded::run("fhpa.json", "recorded_federated_hpas", DIFFERENCES, |case| match case["kind"].as_str() {
         Some("proposal") => proposal(case),
         Some("steps") => steps(case),
         _ => Verdict::Differs("a case of no kind that is known".to_owned()),

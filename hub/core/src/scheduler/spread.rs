@@ -109,16 +109,7 @@ pub fn select<'a>(
     if placement.spread_constraints.is_empty() || ignored {
         return Ok(candidates.to_vec());
     }
-    // Of one that is said twice the last counts.
-    let by = |field: &str| placement.spread_constraints.iter().rfind(|c| c.spread_by_field == field);
-    let selection = Selection {
-        placement,
-        replicas,
-        held: Held::of(previous),
-        clusters: Bounds::of(by("cluster")),
-        regions: Bounds::of(by("region")),
-        by_region: by("region").is_some(),
-    };
+    let selection = Selection::of(placement, replicas, previous);
     let fields = Fields::of(&placement.spread_constraints)?;
     if !fields.go_further() {
         return selection.choose(candidates);
@@ -126,11 +117,38 @@ pub fn select<'a>(
     selection.over(&fields, candidates)
 }
 
+/// What each region of the candidates is worth to a placement, best first: regions are chosen by that. `candidates` stand in order of
+/// preference.
+pub fn region_scores(
+    candidates: &[Candidate<'_>],
+    placement: &Placement,
+    replicas: i64,
+    previous: &[TargetCluster],
+) -> Vec<(String, i64)> {
+    let regions = Selection::of(placement, replicas, previous).regions(candidates);
+    regions.into_iter().map(|region| (region.name, region.score)).collect()
+}
+
 /// A region with its clusters in order of preference.
 struct Region<'a> {
     name: String,
     score: i64,
     clusters: Vec<Candidate<'a>>,
+}
+
+impl<'s> Selection<'s> {
+    fn of(placement: &'s Placement, replicas: i64, previous: &'s [TargetCluster]) -> Self {
+        // Of one that is said twice the last counts.
+        let by = |field: &str| placement.spread_constraints.iter().rfind(|c| c.spread_by_field == field);
+        Self {
+            placement,
+            replicas,
+            held: Held::of(previous),
+            clusters: Bounds::of(by("cluster")),
+            regions: Bounds::of(by("region")),
+            by_region: by("region").is_some(),
+        }
+    }
 }
 
 impl Selection<'_> {
@@ -207,20 +225,28 @@ impl Selection<'_> {
         self.fits(&selected).then_some(selected)
     }
 
-    fn by_region<'a>(&self, candidates: &[Candidate<'a>]) -> Result<Vec<Candidate<'a>>, SpreadError> {
+    /// The regions of the candidates, best first. A cluster without a region is in none.
+    fn regions<'a>(&self, candidates: &[Candidate<'a>]) -> Vec<Region<'a>> {
         let mut groups: BTreeMap<&str, Vec<Candidate<'a>>> = BTreeMap::new();
         for candidate in candidates.iter().filter(|c| !c.cluster.spec.region.is_empty()) {
             groups.entry(candidate.cluster.spec.region.as_str()).or_default().push(*candidate);
         }
-        if groups.len() < self.regions.min {
+        let region = |(name, clusters): (&str, Vec<Candidate<'a>>)| Region {
+            name: name.to_owned(),
+            score: self.score(&clusters),
+            clusters,
+        };
+        let mut regions: Vec<Region<'a>> = groups.into_iter().map(region).collect();
+        regions.sort_by(|a, b| b.score.cmp(&a.score).then(a.name.cmp(&b.name)));
+        regions
+    }
+
+    fn by_region<'a>(&self, candidates: &[Candidate<'a>]) -> Result<Vec<Candidate<'a>>, SpreadError> {
+        let regions = self.regions(candidates);
+        if regions.len() < self.regions.min {
             let text = "the number of feasible region is less than spreadConstraint.MinGroups";
             return Err(SpreadError(text.to_owned()));
         }
-        let mut regions: Vec<Region<'a>> = groups
-            .into_iter()
-            .map(|(name, clusters)| Region { name: name.to_owned(), score: self.score(&clusters), clusters })
-            .collect();
-        regions.sort_by(|a, b| b.score.cmp(&a.score).then(a.name.cmp(&b.name)));
         let groups: Vec<Group> =
             regions.iter().map(|region| Group { score: region.score, size: region.clusters.len() }).collect();
         // Each region has a cluster of its own.

@@ -8,7 +8,7 @@ use karmada_core::cluster::{Contact, Grace, silent, taints};
 use karmada_core::{remedy, set_condition};
 use serde_json::{Value, json};
 
-use crate::recorded::{self, Differences, Verdict, compare};
+use crate::recorded::{self, BESIDE, Differences, Verdict, compare};
 use crate::{time, without_nulls};
 
 fn filled(mut conditions: Value) -> Value {
@@ -34,7 +34,7 @@ fn ready(status: &Value) -> Value {
 
 #[test]
 fn recorded_remedies() {
-    recorded::run("remedy.json", &[], |case| {
+    recorded::run("remedy.json", "recorded_remedies", &[], |case| {
         let remedies: Option<Vec<Remedy>> =
             serde_json::from_value(without_nulls(case["remedies"].clone())).unwrap();
         let mut cluster = cluster(case["conditions"].clone(), &Value::Null);
@@ -61,15 +61,16 @@ fn statement_80_the_actions_of_all_remedies_of_which_a_reason_holds_are_united()
 
 const BOTH: &str =
     "a taint that contradicts the condition goes, also where the one that agrees is there already";
+const UNWRITTEN: &str = "the recorder's store refused the write: nothing is known of the taints";
 const TAINTS: Differences = &[(4, BOTH)];
 
 #[test]
 fn recorded_taints_by_condition() {
-    recorded::run("clusterlife.json", TAINTS, |case| {
-        // Where the taints change, the recorder's store refused the write, and nothing is known of them.
-        let (true, Some(wanted)) = (case["kind"] == "sync", case.get("taintsAfter")) else {
-            return Verdict::Skip;
-        };
+    recorded::run("clusterlife.json", "recorded_taints_by_condition", TAINTS, |case| {
+        if case["kind"] != "sync" {
+            return Verdict::Skip(BESIDE);
+        }
+        let Some(wanted) = case.get("taintsAfter") else { return Verdict::Skip(UNWRITTEN) };
         let cluster = cluster(ready(&case["ready"]), &case["taints"]);
         let got = taints(&cluster, time(&case["now"])).unwrap_or(cluster.spec.taints);
         compare(wanted, &json!(got))
@@ -120,9 +121,9 @@ fn lease(case: &Value) -> Vec<Value> {
 
 #[test]
 fn recorded_silence() {
-    recorded::run("clusterlife.json", SILENCE, |case| {
+    recorded::run("clusterlife.json", "recorded_silence", SILENCE, |case| {
         if case["kind"] != "lease" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let steps = case["steps"].as_array().unwrap().iter();
         let wanted = steps.map(|step| {
@@ -151,9 +152,9 @@ const THRESHOLDS: Differences = &[
 
 #[test]
 fn recorded_thresholds() {
-    recorded::run("clusterlife.json", THRESHOLDS, |case| {
+    recorded::run("clusterlife.json", "recorded_thresholds", THRESHOLDS, |case| {
         if case["kind"] != "threshold" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let wait = |field: &str| SignedDuration::from_secs(case[field].as_i64().unwrap());
         let thresholds = Thresholds { success: wait("successSeconds"), failure: wait("failureSeconds") };

@@ -13,7 +13,7 @@ use karmada_core::eviction::{Facts, assess, evict};
 use karmada_core::targets::{Places, leaving, target_clusters};
 use serde_json::{Value, json};
 
-use crate::recorded::{self, Differences, Verdict, compare};
+use crate::recorded::{self, BESIDE, Differences, Verdict, compare};
 use crate::{seconds, time, without_nulls};
 
 const TO_THE_SECOND: &str =
@@ -41,9 +41,9 @@ fn assessed(case: &Value) -> (Value, Value, i64) {
 
 #[test]
 fn recorded_assessments() {
-    recorded::run("eviction.json", RECONCILE, |case| {
+    recorded::run("eviction.json", "recorded_assessments", RECONCILE, |case| {
         if case["kind"] != "reconcile" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let (tasks, ended, again) = assessed(case);
         let wanted = json!([case["tasks"], case["dropped"], case["requeueAfterSeconds"]]);
@@ -54,9 +54,9 @@ fn recorded_assessments() {
 /// What is listed above differs in when to look again, and in nothing else.
 #[test]
 fn recorded_assessments_whenever_they_are_made() {
-    recorded::run("eviction.json", &[], |case| {
+    recorded::run("eviction.json", "recorded_assessments_whenever_they_are_made", &[], |case| {
         if case["kind"] != "reconcile" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let (tasks, ended, _) = assessed(case);
         compare(&json!([case["tasks"], case["dropped"]]), &json!([tasks, ended]))
@@ -65,9 +65,9 @@ fn recorded_assessments_whenever_they_are_made() {
 
 #[test]
 fn recorded_evictions() {
-    recorded::run("eviction.json", &[], |case| {
+    recorded::run("eviction.json", "recorded_evictions", &[], |case| {
         if case["kind"] != "evict" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let mut spec: BindingSpec = serde_json::from_value(case["spec"].clone()).unwrap();
         for op in case["ops"].as_array().unwrap() {
@@ -85,9 +85,9 @@ fn recorded_evictions() {
 
 #[test]
 fn recorded_works_that_are_kept() {
-    recorded::run("eviction.json", &[], |case| {
+    recorded::run("eviction.json", "recorded_works_that_are_kept", &[], |case| {
         if case["kind"] != "worksKept" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let binding: ResourceBinding =
             serde_json::from_value(json!({"metadata": {}, "spec": case["spec"]})).unwrap();

@@ -1,6 +1,7 @@
 //! Unhealthy workloads: step by step, what goes along with them, and where it is put on.
 
 use jiff::SignedDuration;
+use karmada_api::admission::{Context, Operation, mutate};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::policy::StatePreservation;
 use karmada_core::failover::preservation::{self, brought, put_on, taken};
@@ -8,7 +9,7 @@ use karmada_core::failover::{FailoverDecision, Rules, look, unhealthy_since};
 use karmada_interpreter::Chain;
 use serde_json::{Value, json};
 
-use crate::recorded::{self, Differences, Verdict, compare};
+use crate::recorded::{self, BESIDE, Differences, Verdict, compare};
 use crate::{seconds, without_nulls};
 
 const TO_THE_SECOND: &str =
@@ -107,9 +108,9 @@ fn wanted(case: &Value) -> Vec<[Value; 4]> {
 
 #[test]
 fn recorded_application_failover() {
-    recorded::run("appfailover.json", STEPS, |case| {
+    recorded::run("appfailover.json", "recorded_application_failover", STEPS, |case| {
         if case["kind"] != "steps" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         compare(&json!(wanted(case)), &json!(steps(case)))
     });
@@ -118,21 +119,26 @@ fn recorded_application_failover() {
 /// What is listed above differs in when to look again, and in nothing else.
 #[test]
 fn recorded_application_failover_whenever_it_is_looked_at() {
-    recorded::run("appfailover.json", &[], |case| {
-        if case["kind"] != "steps" {
-            return Verdict::Skip;
-        }
-        let but_for_time =
-            |steps: Vec<[Value; 4]>| steps.into_iter().map(|[a, b, _, d]| [a, b, d]).collect::<Vec<_>>();
-        compare(&json!(but_for_time(wanted(case))), &json!(but_for_time(steps(case))))
-    });
+    recorded::run(
+        "appfailover.json",
+        "recorded_application_failover_whenever_it_is_looked_at",
+        &[],
+        |case| {
+            if case["kind"] != "steps" {
+                return Verdict::Skip(BESIDE);
+            }
+            let but_for_time =
+                |steps: Vec<[Value; 4]>| steps.into_iter().map(|[a, b, _, d]| [a, b, d]).collect::<Vec<_>>();
+            compare(&json!(but_for_time(wanted(case))), &json!(but_for_time(steps(case))))
+        },
+    );
 }
 
 #[test]
 fn recorded_labels_of_a_status() {
-    recorded::run("appfailover.json", LABELS, |case| {
+    recorded::run("appfailover.json", "recorded_labels_of_a_status", LABELS, |case| {
         if case["kind"] != "label" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let rules = case.get("rules").cloned();
         let rules = rules.unwrap_or_else(|| json!([{"aliasLabelName": "x", "jsonPath": case["jsonPath"]}]));
@@ -151,9 +157,9 @@ fn recorded_labels_of_a_status() {
 
 #[test]
 fn recorded_labels_that_are_put_on() {
-    recorded::run("appfailover.json", &[], |case| {
+    recorded::run("appfailover.json", "recorded_labels_that_are_put_on", &[], |case| {
         if case["kind"] != "inject" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let targets: Vec<Value> =
             (0..case["targetClusters"].as_u64().unwrap()).map(|n| json!({"name": format!("t{n}")})).collect();
@@ -165,6 +171,21 @@ fn recorded_labels_that_are_put_on() {
             put_on(&mut manifest, labels);
         }
         compare(&case["labels"], &manifest["metadata"]["labels"])
+    });
+}
+
+#[test]
+fn recorded_defaults_of_application_failover() {
+    recorded::run("appfailover.json", "recorded_defaults_of_application_failover", &[], |case| {
+        if case["kind"] != "default" {
+            return Verdict::Skip(BESIDE);
+        }
+        let spec = json!({"resourceSelectors": [], "failover": {"application": case["behavior"]}});
+        let mut policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": "p", "namespace": "d"}, "spec": spec});
+        let context = Context { now: jiff::Timestamp::UNIX_EPOCH, new_uuid: &|| "UUID".to_owned() };
+        mutate("policy.karmada.io", "PropagationPolicy", Operation::Create, &mut policy, None, &context);
+        compare(&case["result"], &policy["spec"]["failover"]["application"])
     });
 }
 

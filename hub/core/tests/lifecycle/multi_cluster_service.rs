@@ -278,13 +278,15 @@ fn derived(case: &Value) -> Verdict {
 
 #[test]
 fn recorded_multi_cluster_services() {
-    recorded::run("mcs.json", DIFFERENCES, |case| match case["kind"].as_str().unwrap() {
-        "service" => placed(case),
-        "dispatch" => dispatched(case),
-        "reportSlice" => reported(case),
-        "sliceFromWork" => of_work(case),
-        "deriveService" => derived(case),
-        kind => panic!("nothing is known of {kind}"),
+    recorded::run("mcs.json", "recorded_multi_cluster_services", DIFFERENCES, |case| {
+        match case["kind"].as_str().unwrap() {
+            "service" => placed(case),
+            "dispatch" => dispatched(case),
+            "reportSlice" => reported(case),
+            "sliceFromWork" => of_work(case),
+            "deriveService" => derived(case),
+            kind => panic!("nothing is known of {kind}"),
+        }
     });
 }
 

@@ -175,13 +175,15 @@ fn admission(case: &Value) -> Verdict {
 
 #[test]
 fn recorded_quotas() {
-    recorded::run("quota.json", DIFFERENCES, |case| match case["kind"].as_str().unwrap() {
-        "usage" => usages(case),
-        "overallStatus" => overall(case),
-        "aggregatedStatus" => aggregated(case),
-        "syncWorks" => sync(case),
-        "admission" => admission(case),
-        kind => Verdict::Differs(format!("what is {kind}?")),
+    recorded::run("quota.json", "recorded_quotas", DIFFERENCES, |case| {
+        match case["kind"].as_str().unwrap() {
+            "usage" => usages(case),
+            "overallStatus" => overall(case),
+            "aggregatedStatus" => aggregated(case),
+            "syncWorks" => sync(case),
+            "admission" => admission(case),
+            kind => Verdict::Differs(format!("what is {kind}?")),
+        }
     });
 }
 

@@ -118,7 +118,7 @@ fn step(rebalancer: &mut WorkloadRebalancer, bindings: &mut Bindings, step: &Val
 
 #[test]
 fn recorded_rebalancers() {
-    recorded::run("rebalancer.json", REBALANCER, |case| {
+    recorded::run("rebalancer.json", "recorded_rebalancers", REBALANCER, |case| {
         let mut rebalancer: WorkloadRebalancer =
             serde_json::from_value(without_nulls(case["rebalancer"].clone())).unwrap();
         let mut bindings: Bindings = serde_json::from_value(case["bindings"].clone()).unwrap();

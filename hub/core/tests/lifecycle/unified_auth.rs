@@ -42,7 +42,7 @@ fn written(work: &Work) -> Value {
 
 #[test]
 fn recorded_proxy_authorization() {
-    recorded::run("proxyauth.json", DIFFERENCES, |case| {
+    recorded::run("proxyauth.json", "recorded_proxy_authorization", DIFFERENCES, |case| {
         let (roles, bindings): (Vec<ClusterRole>, Vec<ClusterRoleBinding>) =
             (list(&case["clusterRoles"]), list(&case["clusterRoleBindings"]));
         let cluster = cluster(case);

@@ -76,7 +76,7 @@ fn step(assumptions: &mut Assumptions, op: &Value, now: &mut Duration) -> Value 
 
 #[test]
 fn recorded_assumptions() {
-    recorded::run("assumptions.json", &[], |case| {
+    recorded::run("assumptions.json", "recorded_assumptions", &[], |case| {
         let clusters: Vec<Cluster> = serde_json::from_value(case["clusters"].clone()).unwrap();
         let asked: Option<ReplicaRequirements> =
             serde_json::from_value(case["requirements"].clone()).unwrap();

@@ -11,4 +11,5 @@ mod ordered;
 mod spread;
 mod spread_differences;
 mod steps;
+mod triggers;
 mod workload_affinity;

@@ -36,7 +36,7 @@ const DIFFERENCES: Differences = &[(15, JOINED), (16, NO_NUMBER), (21, NO_NUMBER
 
 #[test]
 fn recorded_workload_affinity() {
-    recorded::run("workloadaffinity.json", DIFFERENCES, |case| {
+    recorded::run("workloadaffinity.json", "recorded_workload_affinity", DIFFERENCES, |case| {
         let spec: BindingSpec = serde_json::from_value(case["spec"].clone()).unwrap();
         let neighbours = groups(case).neighbours("ns", "w-deployment", &spec);
         let told = case["results"].as_array().unwrap().iter().map(|result| {

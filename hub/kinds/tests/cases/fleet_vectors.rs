@@ -5,7 +5,7 @@ use karmada_api::admission::{self, Context, Operation};
 use karmada_kinds::kind::Kind;
 use serde_json::{Value, json};
 
-use super::vectors::{Differences, Verdict, compare, run};
+use super::vectors::{BESIDE, Differences, Verdict, compare, run};
 
 const BY_THE_REGISTRY: &str = "namespace and resourceVersion are the registry's to say";
 const STATUS: &str = "a status is judged where it is written, and nothing writes this one yet";
@@ -54,9 +54,9 @@ fn told(group: &str, case: &Value) -> Vec<String> {
 /// What is filled in of an object, beside what the schema says.
 #[test]
 fn recorded_defaults_of_federated_hpas() {
-    run("validation.json", DEFAULTS, |case| {
+    run("validation.json", "recorded_defaults_of_federated_hpas", DEFAULTS, |case| {
         if case["webhook"] != "mutate FederatedHPA" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let kind = Kind::builtin("autoscaling.karmada.io", "v1alpha1", "FederatedHPA").unwrap();
         let mut object = case["object"].clone();
@@ -67,9 +67,9 @@ fn recorded_defaults_of_federated_hpas() {
 
 #[test]
 fn recorded_ids_of_multi_cluster_services() {
-    run("validation.json", &[], |case| {
+    run("validation.json", "recorded_ids_of_multi_cluster_services", &[], |case| {
         if case["webhook"] != "mutate MultiClusterService" {
-            return Verdict::Skip;
+            return Verdict::Skip(BESIDE);
         }
         let mut object = case["object"].clone();
         let context = Context { now: jiff::Timestamp::UNIX_EPOCH, new_uuid: &|| "UUID".to_owned() };
@@ -81,12 +81,12 @@ fn recorded_ids_of_multi_cluster_services() {
 
 #[test]
 fn recorded_answers_to_kinds_of_the_fleet() {
-    run("validation.json", DIFFERENCES, |case| {
+    run("validation.json", "recorded_answers_to_kinds_of_the_fleet", DIFFERENCES, |case| {
         let group = match case["webhook"].as_str().unwrap() {
             "validate FederatedHPA" => "autoscaling.karmada.io",
             "validate MultiClusterIngress" | "validate MultiClusterService" => "networking.karmada.io",
             "validate ResourceInterpreterWebhookConfiguration" => "config.karmada.io",
-            _ => return Verdict::Skip,
+            _ => return Verdict::Skip(BESIDE),
         };
         let words = told(group, case);
         let told = if words.len() == 1 { words[0].clone() } else { format!("[{}]", words.join(", ")) };

@@ -170,5 +170,10 @@ fn judge(case: &Value) -> Verdict {
 #[test]
 fn recorded_kinds_of_other_projects() {
     let listed = differences::GROUPS.iter().flat_map(|(why, cases)| cases.iter().map(|case| (*case, *why)));
-    recorded::run("thirdparty.json", listed.collect::<Vec<_>>().leak(), judge);
+    recorded::run(
+        "thirdparty.json",
+        "recorded_kinds_of_other_projects",
+        listed.collect::<Vec<_>>().leak(),
+        judge,
+    );
 }
