@@ -7,6 +7,7 @@ mod expressions;
 mod overrides;
 mod residency;
 mod scheduling;
+mod statements;
 mod statuses;
 
 use karmada_api::binding::ResourceBinding;
