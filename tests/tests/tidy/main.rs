@@ -8,6 +8,7 @@ mod circles;
 mod directions;
 mod kind_names;
 mod readmes;
+mod recordings;
 mod sources;
 mod statements;
 mod texts;

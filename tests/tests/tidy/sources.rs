@@ -2,9 +2,11 @@
 //!
 //! In: the workspace on disk. Out: its packages as cargo tells them, and its files with their texts.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use regex::Regex;
 use serde_json::Value;
 use tests::folder::workspace_root;
 
@@ -37,6 +39,23 @@ pub(crate) fn all_rust_files() -> Vec<(PathBuf, String)> {
         rust_files(&workspace_root().join(room), &mut files);
     }
     files.into_iter().map(|path| (path.clone(), std::fs::read_to_string(&path).expect("a text"))).collect()
+}
+
+fn names_by<'t>(expression: &str, text: &'t str) -> BTreeSet<&'t str> {
+    let expression = Regex::new(expression).expect("an expression");
+    expression.captures_iter(text).filter_map(|found| Some(found.get(1)?.as_str())).collect()
+}
+
+/// The names of a file's functions.
+pub(crate) fn functions_of(text: &str) -> BTreeSet<&str> {
+    names_by(r"fn ([a-z0-9_]+)\(", text)
+}
+
+/// The names of those that are tests, whoever runs them: the attribute stands above the function, with others and comments between.
+pub(crate) fn tests_of(text: &str) -> BTreeSet<&str> {
+    let attribute = r"#\[(?:[a-z_]+::)*test(?:\([^\]]*\))?\]\s*";
+    let between = r"(?:#\[[^\]]*\]\s*|//[^\n]*\n\s*)*";
+    names_by(&format!(r"{attribute}{between}(?:pub )?(?:async )?fn ([a-z0-9_]+)\("), text)
 }
 
 /// A crate's name, the root of its sources, the files with their texts.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use crate::sources::all_rust_files;
+use crate::sources::{all_rust_files, functions_of, tests_of};
 
 /// How many statements there are, numbered from one.
 const STATEMENTS: usize = 80;
@@ -33,12 +33,8 @@ fn rows() -> BTreeMap<usize, Row<'static>> {
 
 #[test]
 fn every_statement_has_its_tests_or_says_why_not() {
-    let name = Regex::new(r"fn ([a-z0-9_]+)\(").expect("an expression");
     let texts = all_rust_files();
-    let functions: BTreeSet<&str> = texts
-        .iter()
-        .flat_map(|(_, text)| name.captures_iter(text).filter_map(|found| Some(found.get(1)?.as_str())))
-        .collect();
+    let functions: BTreeSet<&str> = texts.iter().flat_map(|(_, text)| tests_of(text)).collect();
     let rows = rows();
     assert!(rows.keys().copied().eq(1..=STATEMENTS), "each number once");
     for (number, Row { tests, why_not }) in &rows {
@@ -48,10 +44,12 @@ fn every_statement_has_its_tests_or_says_why_not() {
         }
     }
     let numbered = Regex::new("^statement_([0-9]+)_").expect("an expression");
-    for function in functions {
+    let helpers = texts.iter().flat_map(|(_, text)| functions_of(text));
+    for function in helpers.chain(functions.iter().copied()) {
         let Some(found) = numbered.captures(function) else { continue };
         let number: usize = found[1].parse().expect("digits");
         let listed = rows.get(&number).is_some_and(|row| row.tests.contains(&function));
+        assert!(functions.contains(function), "{function} is no test");
         assert!(listed, "{function} does not stand in the row of statement {number}");
     }
 }
