@@ -337,7 +337,7 @@ impl Detector {
                 &template,
                 EventType::Warning,
                 events::APPLY_POLICY_FAILED,
-                "No policy match for resource",
+                events::NO_POLICY_MATCH_MESSAGE,
             );
         }
         Ok(Action::Done)

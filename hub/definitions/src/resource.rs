@@ -171,15 +171,6 @@ impl ResourceDefinition {
         self.subresources.iter().find(|s| &*s.name == name)
     }
 
-    /// `plural.group` (or plural alone), as messages and managed tools name a resource.
-    pub fn group_resource(&self) -> String {
-        if self.group.is_empty() {
-            self.plural.to_string()
-        } else {
-            format!("{}.{}", self.plural, self.group)
-        }
-    }
-
     /// Whether objects are kept (review kinds are answered and forgotten).
     pub fn is_stored(&self) -> bool {
         !self.is_virtual && (self.allows("list") && self.allows("create") || self.allows("watch"))

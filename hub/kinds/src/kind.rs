@@ -56,11 +56,6 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// Whether strategic merge patches are understood (415 otherwise).
-    pub fn has_strategic_merge(&self) -> bool {
-        self.style != Style::Crd
-    }
-
     /// Reads a parsed body in place: types checked, unknown fields dropped and answered
     /// (`unknown field "spec.foo"`), the rest in stored form. Does not default.
     ///

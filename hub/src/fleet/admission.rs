@@ -21,9 +21,6 @@ pub const EXEMPT: &[&str] = &["work.karmada.io", "cluster.karmada.io"];
 const BEARS_EXPRESSIONS: [&str; 4] =
     ["PropagationPolicy", "ClusterPropagationPolicy", "ResourceBinding", "ClusterResourceBinding"];
 
-/// An object that is labelled so cannot be deleted by anyone.
-const PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
-
 /// Karmada's mutations and validations.
 pub struct KarmadaPolicies {
     /// Whether ClusterTaintPolicies may make workloads leave clusters.
@@ -86,12 +83,11 @@ pub struct DeletionProtection;
 
 impl Admission for DeletionProtection {
     fn admit(&self, _: &RegistryContext, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        let protected = request.object["metadata"]["labels"][PROTECTED] == "Always";
-        if request.operation != Operation::Delete || !protected {
+        if request.operation != Operation::Delete {
             return Ok(());
         }
-        let why = format!("This resource is protected, please make sure to remove the label: {PROTECTED}");
-        Err(Status::forbidden(request.definition, &request.key.name, &why))
+        let why = karmada::refuse_deletion(request.object);
+        why.map_or(Ok(()), |why| Err(Status::forbidden(request.definition, &request.key.name, &why)))
     }
 }
 

@@ -101,36 +101,6 @@ pub fn is_reserved_namespace(namespace: &str) -> bool {
         || namespace.starts_with(namespaces::EXECUTION_PREFIX)
 }
 
-/// Name of the service account for `cluster` in a member.
-pub fn service_account_name(cluster: &str) -> String {
-    format!("karmada-{cluster}")
-}
-
-/// Name of the role of a service account in a member.
-pub fn role_name(service_account: &str) -> String {
-    format!("karmada-controller-manager:{service_account}")
-}
-
-/// Name of the secret with the impersonation token of `cluster`.
-pub fn impersonation_secret_name(cluster: &str) -> String {
-    format!("{cluster}-impersonator")
-}
-
-/// Name of the estimator's service of `cluster`.
-pub fn estimator_service_name(prefix: &str, cluster: &str) -> String {
-    format!("{prefix}-{cluster}")
-}
-
-/// Name of the estimator's deployment of `cluster`.
-pub fn estimator_deployment_name(cluster: &str) -> String {
-    estimator_service_name("karmada-scheduler-estimator", cluster)
-}
-
-/// Name of an EndpointSlice that came from `cluster`.
-pub fn endpoint_slice_name(slice: &str, cluster: &str) -> String {
-    format!("imported-{cluster}-{slice}")
-}
-
 /// Name of the service derived from a ServiceImport.
 pub fn derived_service_name(service: &str) -> String {
     format!("derived-{service}")

@@ -83,8 +83,6 @@ pub mod labels {
     pub const DEPENDED_BY_PREFIX: &str = "resourcebinding.karmada.io/depended-by-";
     /// `rbac-defaults` on the default roles.
     pub const BOOTSTRAPPING: &str = "karmada.io/bootstrapping";
-    /// Name of the service of an EndpointSlice in the multi-cluster services API.
-    pub const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 }
 
 /// Annotation keys.
@@ -168,8 +166,6 @@ pub mod annotations {
     pub const UNHEALTHY_SINCE: &str = "edge.karmada.io/unhealthy-since";
     /// On an EndpointSlice and on its Work: the cluster that it came from.
     pub const PROVISION_CLUSTER: &str = "endpointslice.karmada.io/provision-cluster";
-    /// On objects shown from a member's cache.
-    pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
 }
 
 /// Finalizers.
@@ -378,8 +374,6 @@ pub mod events {
     pub const REBALANCE_BINDING_SUCCEED: &str = "RebalanceBindingSucceed";
     /// They could not be moved.
     pub const REBALANCE_BINDING_FAILED: &str = "RebalanceBindingFailed";
-    /// Works were written.
-    pub const SYNC_WORK_SUCCEED: &str = "SyncWorkSucceed";
     /// Works could not be written.
     pub const SYNC_WORK_FAILED: &str = "SyncWorkFailed";
     /// Works that nobody wants could not be removed.
@@ -398,30 +392,18 @@ pub mod events {
     pub const SYNC_FAILED: &str = "SyncFailed";
     /// A Work is held back or sent again.
     pub const WORK_DISPATCHING: &str = "WorkDispatching";
-    /// A member object's status was collected.
-    pub const REFLECT_STATUS_SUCCEED: &str = "ReflectStatusSucceed";
     /// A member object's status could not be collected.
     pub const REFLECT_STATUS_FAILED: &str = "ReflectStatusFailed";
-    /// A member object's health was read.
-    pub const INTERPRET_HEALTH_SUCCEED: &str = "InterpretHealthSucceed";
     /// A member object's health could not be read.
     pub const INTERPRET_HEALTH_FAILED: &str = "InterpretHealthFailed";
     /// An execution namespace was made.
     pub const CREATE_EXECUTION_SPACE_SUCCEED: &str = "CreateExecutionSpaceSucceed";
     /// An execution namespace could not be made.
     pub const CREATE_EXECUTION_SPACE_FAILED: &str = "CreateExecutionSpaceFailed";
-    /// An execution namespace was removed.
-    pub const REMOVE_EXECUTION_SPACE_SUCCEED: &str = "RemoveExecutionSpaceSucceed";
-    /// An execution namespace could not be removed.
-    pub const REMOVE_EXECUTION_SPACE_FAILED: &str = "RemoveExecutionSpaceFailed";
     /// A cluster's taints follow its Ready condition.
     pub const TAINT_CLUSTER_SUCCEED: &str = "TaintClusterSucceed";
     /// A cluster's taints could not be written.
     pub const TAINT_CLUSTER_FAILED: &str = "TaintClusterFailed";
-    /// Replicas of a template were read.
-    pub const GET_REPLICAS_SUCCEED: &str = "GetReplicasSucceed";
-    /// Replicas of a template could not be read.
-    pub const GET_REPLICAS_FAILED: &str = "GetReplicasFailed";
     /// Dependencies of a template were read.
     pub const GET_DEPENDENCIES_SUCCEED: &str = "GetDependenciesSucceed";
     /// Dependencies of a template could not be read.
@@ -478,8 +460,6 @@ pub mod events {
 
 /// Who a cluster's agent is.
 pub mod identity {
-    /// Group of every agent.
-    pub const AGENT_GROUP: &str = "system:karmada:agents";
     /// Prefix of an agent's common name; the cluster follows.
     pub const AGENT_PREFIX: &str = "system:karmada:agent:";
     /// Group that a join token authenticates as.

@@ -31,12 +31,13 @@ fn recorded_names() {
                 None if case.get("error").is_some() => return Verdict::Agrees,
                 cluster => json!(cluster),
             },
-            "serviceAccountName" => json!(names::service_account_name(args[0])),
-            "roleName" => json!(names::role_name(args[0])),
-            "impersonationSecretName" => json!(names::impersonation_secret_name(args[0])),
-            "estimatorServiceName" => json!(names::estimator_service_name(args[0], args[1])),
-            "estimatorDeploymentName" => json!(names::estimator_deployment_name(args[0])),
-            "endpointSliceName" => json!(names::endpoint_slice_name(args[0], args[1])),
+            // Names of what is not made here: the hub dials no member and has no estimators, and slices are named by `told`.
+            "serviceAccountName"
+            | "roleName"
+            | "impersonationSecretName"
+            | "estimatorServiceName"
+            | "estimatorDeploymentName"
+            | "endpointSliceName" => return Verdict::Skip,
             "derivedServiceName" => json!(names::derived_service_name(args[0])),
             "isReservedNamespace" => json!(names::is_reserved_namespace(args[0])),
             "namespacedKey" => json!(names::namespaced_key(args[0], args[1])),

@@ -149,17 +149,8 @@ impl Quantity {
     /// Rounded away from zero to thousandths.
     #[must_use]
     pub fn rounded_to_milli(self) -> Self {
-        self.rounded_to(NANO / 1000)
-    }
-
-    /// Rounded away from zero to whole units.
-    #[must_use]
-    pub fn rounded_to_units(self) -> Self {
-        self.rounded_to(NANO)
-    }
-
-    fn rounded_to(self, step: i128) -> Self {
-        Self::of_nanos(away_from_zero(self.nanos, step) * step, self)
+        const STEP: i128 = NANO / 1000;
+        Self::of_nanos(away_from_zero(self.nanos, STEP) * STEP, self)
     }
 }
 

@@ -76,7 +76,7 @@ fn fractions_are_rounded_away_from_zero() {
     assert_eq!((read("100u").units(), read("100u").milli()), (1, 1));
     assert_eq!((read("-100u").units(), read("-100u").milli()), (-1, -1));
     assert_eq!(read("0.1m").rounded_to_milli().to_string(), "1m");
-    assert_eq!(read("-1.1").rounded_to_units().to_string(), "-2");
+    assert_eq!(read("-1.1m").rounded_to_milli().to_string(), "-2m");
 }
 
 #[test]

@@ -262,9 +262,8 @@ fn finish(
     let remaining =
         last.as_ref().filter(|_| selector.is_empty()).and_then(|last| Some(behind(last, 0)?.len()));
     let next = last.map(|key| {
-        let kept = i64::try_from(revision).ok().filter(|_| objects.remembers());
         Continue {
-            revision: kept.unwrap_or(AS_IT_IS),
+            revision: i64::try_from(revision).unwrap_or(AS_IT_IS),
             after: (key.namespace.to_string(), key.name.to_string()),
         }
         .encode()

@@ -1,5 +1,5 @@
-//! Resources of this test that are in no store: beacons, which are published as they change; readings, which are put together for each list;
-//! echoes, which answer what is posted; and `beacons/line`, which sees a request before its body is read.
+//! Resources of this test that are in no store: beacons, which are published as they change; echoes, which answer what is posted; and
+//! `beacons/line`, which sees a request before its body is read.
 
 use std::sync::Arc;
 
@@ -31,7 +31,6 @@ fn definition(plural: &str, kind: &str, verbs: &[&str]) -> Arc<ResourceDefinitio
 pub fn catalogue() -> Catalogue {
     let own = [
         definition("beacons", "Beacon", &["get", "list", "watch"]),
-        definition("readings", "Reading", &["list"]),
         definition("echoes", "Echo", &["create"]),
     ];
     Catalogue::new(karmada_kinds::catalogue::shipped().iter().cloned().chain(own))
@@ -66,20 +65,6 @@ impl VirtualResource for Beacons {
 
     async fn watch(&self, _: &VirtualRequest<'_>) -> Result<Collection, Status> {
         Ok(self.0.collection())
-    }
-}
-
-/// Put together for each list.
-pub struct Readings;
-
-#[async_trait::async_trait]
-impl VirtualResource for Readings {
-    async fn list(&self, asked: &VirtualRequest<'_>) -> Result<Collection, Status> {
-        let one = |n: u32| {
-            let reading = object("Reading", &format!("{}-{n}", asked.user.name), "grey");
-            Arc::new(Stored::read(&Bytes::from(reading.to_string()), 7).unwrap())
-        };
-        Ok(Collection::of_one_moment((0..5).map(one), 7))
     }
 }
 

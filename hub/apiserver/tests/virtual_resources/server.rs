@@ -18,7 +18,7 @@ use karmada_store::{MemoryStore, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::provider::{Beacons, Echoes, Line, Readings, catalogue};
+use super::provider::{Beacons, Echoes, Line, catalogue};
 
 /// Nobody has a token here.
 struct NoTokens;
@@ -84,7 +84,7 @@ impl Server {
         let (clock, ids) = (Arc::new(jiff::Timestamp::now), Arc::new(uuid::Uuid::new_v4));
         let served = catalogue();
         let definition = |plural| served.resource("test.example.org", "v1", plural).unwrap().clone();
-        let [beacons, readings, echoes] = ["beacons", "readings", "echoes"].map(definition);
+        let [beacons, echoes] = ["beacons", "echoes"].map(definition);
         let fairness = seats.map(|seats| karmada_apiserver::fairness::Fairness::new(&cache, seats));
         let registry = Arc::new(Registry::new(Parts {
             store,
@@ -97,7 +97,6 @@ impl Server {
         }));
         let shown = Arc::new(Beacons(Published::new(beacons.storage.clone(), jiff::Timestamp::now())));
         registry.provide(&beacons, shown.clone());
-        registry.provide(&readings, Arc::new(Readings));
         registry.provide(&echoes, Arc::new(Echoes));
         let access = Access::new(&registry, authorizer, Arc::new(NoTokens));
         let options = ServerOptions {
