@@ -1,7 +1,7 @@
 //! Calls out: one HTTPS POST of JSON to a webhook, one GET of a document, bounded in time and size.
 //!
 //! In: where to ([`Target`]), the CA that the other end's certificate must come from, a body. Out: the answer's JSON, or why
-//! there is none, in words. How many are under way at once, and to whom, stands in `turns`.
+//! there is none, in words. How many are under way at once, and to whom, stands in `call_slots`.
 
 mod call_slots;
 

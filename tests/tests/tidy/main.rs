@@ -72,6 +72,17 @@ fn readmes_name_files_that_are_there() {
     assert_eq!(readmes::unknown_paths(text, &workspace_root(), &sources), ["hub/src/none.rs", "fleet/none"]);
 }
 
+/// Each room says what it is and what it never knows; the suites say how they are run instead.
+#[test]
+fn every_crate_has_a_readme() {
+    for (name, root, _) in sources().into_iter().filter(|(name, ..)| name != "tests") {
+        let readme = root.parent().expect("a folder").join("README.md");
+        let text = std::fs::read_to_string(&readme).unwrap_or_default();
+        let says = |what: &str| text.lines().any(|line| line.starts_with(what));
+        assert!(says("# ") && says("**Never "), "{name} does not say what it is and what it never knows");
+    }
+}
+
 #[test]
 fn no_crate_grows_too_large() {
     for (name, _, files) in sources() {

@@ -125,7 +125,6 @@ async fn what_waits_for_a_policy_says_so_unless_it_is_there_for_importers() {
     assert_eq!(about, ["ConfigMap"]);
 }
 
-/// Looks once more, and says whether the template has a binding.
 /// A policy that cannot be read is not gone: what it may mean goes to nobody else, and what it claimed keeps its marks.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_cannot_be_read_keeps_what_it_may_mean() {
@@ -192,6 +191,7 @@ async fn a_policy_that_cannot_be_read_keeps_what_it_may_mean() {
     assert!(is_bound(&rig).await, "as it said when it could be read");
 }
 
+/// Looks once more, and says whether the template has a binding.
 async fn is_bound(rig: &Rig) -> bool {
     rig.quiet().await;
     look(rig).await.unwrap();
