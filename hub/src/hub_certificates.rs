@@ -58,14 +58,14 @@ pub struct CertificateHolders {
     pub gateway: Arc<Gateway>,
 }
 
-/// One end.
+/// When one certificate ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Of what.
+    /// Which certificate it is.
     pub certificate: &'static str,
     /// The CA that signed it; its own name where it is a CA.
     pub authority: String,
-    /// When.
+    /// When it ends.
     pub end: Timestamp,
     /// Whether it is a CA.
     pub is_authority: bool,

@@ -238,7 +238,7 @@ async fn one_session(
 /// What came of joining anew.
 enum Anew {
     Joined(Identity),
-    /// Shown; tried again with the next session that is refused.
+    /// The join failed, which the link's view shows. It is tried again when the hub refuses the next session.
     Failed,
     /// There is no newer token than the one that the identity was joined with.
     NoToken,

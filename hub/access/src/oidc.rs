@@ -82,7 +82,7 @@ pub enum Anonymous {
     /// On every path.
     #[default]
     Everywhere,
-    /// On these paths.
+    /// On the paths listed, and on no other.
     At(Vec<String>),
     /// Nowhere.
     Nowhere,

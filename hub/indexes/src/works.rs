@@ -62,7 +62,7 @@ impl WorksIndex {
         }
     }
 
-    /// A Work that was told of late was gone by then. One of its name that came since stays.
+    /// Takes a Work out that does not exist any more: its last change was told after its deletion. A newer Work of the same name stays in.
     pub fn forget(&self, work: &Object) {
         let Some(id) = binding_id(work) else { return };
         let index = &mut self.0.write().by_binding;
