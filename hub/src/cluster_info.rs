@@ -1,14 +1,15 @@
 //! `kube-public/cluster-info`: how a newcomer learns the hub's address and CA, signed for each token by the bootstrap signer.
 //!
-//! In: the hub's URL and CA. Out: the ConfigMap, and the roles that let anonymous read it (upstream's names), written where they
-//! differ.
+//! In: the hub's URL and CA. Out: the ConfigMap, written where it differs; a default Role lets anonymous read it.
 
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use karmada_registry::{Origin, Registry, User, WriteOptions};
+use karmada_registry::Registry;
 use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
+
+use crate::write_options::write_options;
 
 /// Writes the ConfigMap for a hub at `url`.
 pub async fn publish(registry: &Registry, url: &str, ca_pem: &str) -> Result<()> {
@@ -21,13 +22,6 @@ pub async fn publish(registry: &Registry, url: &str, ca_pem: &str) -> Result<()>
         "preferences": {},
     });
     let text = kubeconfig.to_string();
-    let user = User {
-        name: "system:karmada:hub".to_owned(),
-        groups: vec!["system:masters".to_owned()],
-        origin: Origin::Hub,
-        ..User::default()
-    };
-    let options = WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
     let mut change = |live: Option<&Value>| {
         let fresh = || json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info", "namespace": "kube-public"}});
         let mut object = live.cloned().unwrap_or_else(fresh);
@@ -35,6 +29,6 @@ pub async fn publish(registry: &Registry, url: &str, ca_pem: &str) -> Result<()>
         Ok(object)
     };
     let at = ObjectKey::new("kube-public", "cluster-info");
-    let written = registry.update_or_create(definition, &at, &options, &mut change).await;
+    let written = registry.update_or_create(definition, &at, &write_options(), &mut change).await;
     written.map(|_| ()).map_err(|status| anyhow::anyhow!("publishing cluster-info: {}", status.message))
 }

@@ -4,12 +4,13 @@
 //! kube-apiserver writes it; its readers are granted by a default Role.
 
 use anyhow::{Context, Result};
-use karmada_registry::{Origin, Registry, User, WriteOptions};
+use karmada_registry::Registry;
 use karmada_schema::object::ObjectKey;
 use serde_json::{Value, json};
 
 use crate::data_dir::{DataDir, FRONT_PROXY};
 use crate::settings::ProxySettings;
+use crate::write_options::write_options;
 
 const NAME: &str = "extension-apiserver-authentication";
 
@@ -17,8 +18,6 @@ const NAME: &str = "extension-apiserver-authentication";
 pub async fn publish(registry: &Registry, data: &DataDir, in_front: Option<&ProxySettings>) -> Result<()> {
     let catalogue = registry.catalogue();
     let definition = catalogue.resource("", "v1", "configmaps").context("config maps are not served")?;
-    let user = User { name: "system:karmada:hub".to_owned(), origin: Origin::Hub, ..User::default() };
-    let options = WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() };
     let wanted = contents(data, in_front);
     let mut change = |live: Option<&Value>| {
         let fresh = || json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME, "namespace": "kube-system"}});
@@ -27,7 +26,7 @@ pub async fn publish(registry: &Registry, data: &DataDir, in_front: Option<&Prox
         Ok(object)
     };
     let at = ObjectKey::new("kube-system", NAME);
-    let written = registry.update_or_create(definition, &at, &options, &mut change).await;
+    let written = registry.update_or_create(definition, &at, &write_options(), &mut change).await;
     written.map(|_| ()).map_err(|status| anyhow::anyhow!("publishing {NAME}: {}", status.message))
 }
 

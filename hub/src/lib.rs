@@ -31,6 +31,7 @@ mod registry_in_memory;
 mod server_certificate;
 mod service_account_tokens;
 mod settings;
+mod write_options;
 
 pub use data_dir::DataDir;
 pub use fleet::Approval;

@@ -3,10 +3,9 @@
 //! In: names with their types, and what is known of the lists in them. Out: what an expression is checked against.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::lists::Lists;
-use crate::types::{Object, Type};
+use crate::types::Type;
 
 /// The names that an expression may use.
 #[derive(Clone, Debug, Default)]
@@ -64,11 +63,6 @@ impl Declarations {
     }
 }
 
-fn object<const N: usize>(name: &str, fields: [(&str, Type); N]) -> Type {
-    let fields = fields.into_iter().map(|(field, ty)| (field.to_owned(), ty)).collect();
-    Type::Object(Arc::new(Object { name: name.to_owned(), fields }))
-}
-
 fn texts() -> Type {
     Type::Map(Box::new(Type::String), Box::new(Type::String))
 }
@@ -77,13 +71,13 @@ fn texts() -> Type {
 fn request() -> Type {
     let named = |last: &str| {
         let name = if last == "kind" { "GroupVersionKind" } else { "GroupVersionResource" };
-        object(
+        Type::object(
             &format!("kubernetes.{name}"),
             [("group", Type::String), ("version", Type::String), (last, Type::String)],
         )
     };
     let list = Type::List(Box::new(Type::String));
-    let user = object(
+    let user = Type::object(
         "kubernetes.UserInfo",
         [
             ("username", Type::String),
@@ -92,7 +86,7 @@ fn request() -> Type {
             ("extra", Type::Map(Box::new(Type::String), Box::new(list))),
         ],
     );
-    object(
+    Type::object(
         "kubernetes.AdmissionRequest",
         [
             ("kind", named("kind")),
@@ -114,7 +108,7 @@ fn request() -> Type {
 
 /// The namespace of what is admitted.
 fn namespace() -> Type {
-    let metadata = object(
+    let metadata = Type::object(
         "kubernetes.NamespaceMetadata",
         [
             ("name", Type::String),
@@ -132,7 +126,7 @@ fn namespace() -> Type {
             ("finalizers", Type::List(Box::new(Type::String))),
         ],
     );
-    let spec = object("kubernetes.NamespaceSpec", [("finalizers", Type::List(Box::new(Type::String)))]);
-    let status = object("kubernetes.NamespaceStatus", [("phase", Type::String)]);
-    object("kubernetes.Namespace", [("metadata", metadata), ("spec", spec), ("status", status)])
+    let spec = Type::object("kubernetes.NamespaceSpec", [("finalizers", Type::List(Box::new(Type::String)))]);
+    let status = Type::object("kubernetes.NamespaceStatus", [("phase", Type::String)]);
+    Type::object("kubernetes.Namespace", [("metadata", metadata), ("spec", spec), ("status", status)])
 }

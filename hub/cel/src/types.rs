@@ -137,6 +137,12 @@ impl fmt::Display for Type {
 const DEPTH: usize = 32;
 
 impl Type {
+    /// The type of objects with these fields, by its name in messages.
+    pub fn object<const N: usize>(name: &str, fields: [(&str, Type); N]) -> Type {
+        let fields = fields.into_iter().map(|(field, ty)| (field.to_owned(), ty)).collect();
+        Type::Object(Arc::new(Object { name: name.to_owned(), fields }))
+    }
+
     /// What is known of a variable that holds such a value: of objects and of what libraries bring, nothing.
     #[must_use]
     pub fn as_variable(&self) -> Type {

@@ -11,13 +11,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
-use karmada_api::strings::{events, finalizers, labels};
+use karmada_api::strings::{events, finalizers};
 use karmada_api::{names, object};
 use karmada_core::cluster::{self as decide, Contact, Grace};
 use karmada_core::dependencies::attached;
 use karmada_core::feature_gates::Gate;
+use karmada_core::registration::new_execution_namespace;
 use karmada_core::set_condition;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
@@ -122,9 +123,7 @@ impl ClusterController {
         if let Ok(found) = self.api().get(&namespaces, "", &name).await {
             return Ok(!found.deleting);
         }
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "labels": {labels::SYSTEM: "true"}}});
-        match self.api().create(&namespaces, namespace).await {
+        match self.api().create(&namespaces, new_execution_namespace(cluster.name())).await {
             Ok(_) => {
                 let message = format!("Created execution space({name}) for the cluster");
                 self.tell(cluster, EventType::Normal, events::CREATE_EXECUTION_SPACE_SUCCEED, &message);

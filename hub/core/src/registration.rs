@@ -12,6 +12,8 @@ pub mod token_allowance;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karmada_api::names;
+use karmada_api::strings::labels;
 use serde_json::{Value, json};
 
 use keys::KeyState;
@@ -111,6 +113,12 @@ pub fn key_request(candidate: &Candidate<'_>, now: Timestamp) -> keys::KeyReques
         since: karmada_schema::time::seconds(now),
         refused: false,
     }
+}
+
+/// The namespace of a cluster's Works, as it is made where it is missing.
+pub fn new_execution_namespace(cluster: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": names::execution_namespace(cluster), "labels": {labels::SYSTEM: "true"}}})
 }
 
 /// The Cluster that a join makes; where nobody `approved` it, the key waits on it.

@@ -157,6 +157,11 @@ pub fn service_addresses(new: &Value, old: Option<&Value>) -> Vec<Cause> {
     validation::service_addresses(new, old).iter().map(cause).collect()
 }
 
+/// Whether a Service of this spec has a port at which nodes tell of its health.
+pub fn has_health_port(service_spec: &Value) -> bool {
+    validation::has_health_port(service_spec)
+}
+
 /// An error as an answer's `details.causes` has it.
 pub fn cause(error: &FieldError) -> Cause {
     Cause { reason: error.kind.reason().into(), message: error.body(), field: error.field.clone() }

@@ -62,7 +62,7 @@ pub(crate) mod facts {
 }
 
 pub(crate) use pod::annotations::app_armor_from_annotations;
-pub(crate) use service::addresses as service_addresses;
+pub(crate) use service::{addresses as service_addresses, is_watched as has_health_port};
 pub use warnings::owners as owners_twice;
 
 /// Everything that is wrong with `new`; on update (`old`), also what may not change. `compiling`: what the request compiles. Where that

@@ -3,18 +3,12 @@
 //! In: a cluster; a template; what the expressions of a policy are. Out: declarations to compile by, values to evaluate with. Pure.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use karmada_api::cluster::{Cluster, ClusterStatus, ResourceSummary};
 use karmada_api::object;
-use karmada_cel::{Declarations, Object, Type, Value as Cel};
+use karmada_cel::{Declarations, Type, Value as Cel};
 use karmada_core::cluster_expressions::Said;
 use serde_json::{Value, json};
-
-fn object_type<const N: usize>(name: &str, fields: [(&str, Type); N]) -> Type {
-    let fields = fields.into_iter().map(|(field, ty)| (field.to_owned(), ty)).collect();
-    Type::Object(Arc::new(Object { name: name.to_owned(), fields }))
-}
 
 /// What expressions may name: `cluster`, of which every field that stands here is always there, and `object`.
 pub(crate) fn names() -> Declarations {
@@ -22,7 +16,7 @@ pub(crate) fn names() -> Declarations {
     let list = |of: Type| Type::List(Box::new(of));
     let metadata = |of: &str, more: [(&'static str, Type); 1]| {
         let [more] = more;
-        object_type(of, [("name", Type::String), ("labels", texts()), ("annotations", texts()), more])
+        Type::object(of, [("name", Type::String), ("labels", texts()), ("annotations", texts()), more])
     };
     let taint = [("key", Type::String), ("value", Type::String), ("effect", Type::String)];
     let spec = [
@@ -30,7 +24,7 @@ pub(crate) fn names() -> Declarations {
         ("region", Type::String),
         ("zone", Type::String),
         ("zones", list(Type::String)),
-        ("taints", list(object_type("cluster.taint", taint))),
+        ("taints", list(Type::object("cluster.taint", taint))),
     ];
     let condition = [
         ("type", Type::String),
@@ -41,15 +35,15 @@ pub(crate) fn names() -> Declarations {
     let summary = [("allocatable", texts()), ("allocated", texts()), ("allocating", texts())];
     let status = [
         ("kubernetesVersion", Type::String),
-        ("conditions", list(object_type("cluster.condition", condition))),
-        ("nodeSummary", object_type("cluster.nodes", [("totalNum", Type::Int), ("readyNum", Type::Int)])),
-        ("resourceSummary", object_type("cluster.resources", summary)),
+        ("conditions", list(Type::object("cluster.condition", condition))),
+        ("nodeSummary", Type::object("cluster.nodes", [("totalNum", Type::Int), ("readyNum", Type::Int)])),
+        ("resourceSummary", Type::object("cluster.resources", summary)),
         ("remedyActions", list(Type::String)),
     ];
     let cluster = [
         ("metadata", metadata("cluster.metadata", [("uid", Type::String)])),
-        ("spec", object_type("cluster.spec", spec)),
-        ("status", object_type("cluster.status", status)),
+        ("spec", Type::object("cluster.spec", spec)),
+        ("status", Type::object("cluster.status", status)),
     ];
     let template = [
         ("apiVersion", Type::String),
@@ -58,8 +52,8 @@ pub(crate) fn names() -> Declarations {
         ("spec", Type::Dyn),
     ];
     Declarations::new()
-        .with("cluster", object_type("cluster", cluster))
-        .with("object", object_type("object", template))
+        .with("cluster", Type::object("cluster", cluster))
+        .with("object", Type::object("object", template))
 }
 
 /// A cluster as expressions see it, but for parts that their text does not name: who names none of a status need not wait for it to be made.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use karmada_definitions::status::{Cause, Status};
+use karmada_kinds::has_health_port;
 use karmada_schema::fields::{list, text};
 use serde_json::{Map, Value, json};
 
@@ -80,10 +81,6 @@ fn needs_node_ports(spec: &Value) -> bool {
     }
 }
 
-fn needs_health_port(spec: &Value) -> bool {
-    text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
-}
-
 fn is_headless(spec: &Value) -> bool {
     spec["clusterIPs"][0] == "None"
 }
@@ -120,7 +117,7 @@ impl Allocator {
         families(service, None, None)?;
         self.address(service)?;
         self.new_ports(service)?;
-        if needs_health_port(&service["spec"]) {
+        if has_health_port(&service["spec"]) {
             self.health_port(&mut service["spec"])?;
         }
         Ok(())
@@ -138,7 +135,7 @@ impl Allocator {
         if matches!(text(&new["spec"], "type"), "NodePort" | "LoadBalancer") {
             self.changed_ports(new, before)?;
         }
-        if needs_health_port(&new["spec"]) && !needs_health_port(before) {
+        if has_health_port(&new["spec"]) && !has_health_port(before) {
             self.health_port(&mut new["spec"])?;
         }
         drop_for_type(new, before);
@@ -335,10 +332,7 @@ fn keep_allocated(new: &mut Value, old: &Value) {
             }
         }
     }
-    if needs_health_port(old)
-        && needs_health_port(new)
-        && new["healthCheckNodePort"].as_i64().unwrap_or(0) == 0
-    {
+    if has_health_port(old) && has_health_port(new) && new["healthCheckNodePort"].as_i64().unwrap_or(0) == 0 {
         put(new, "healthCheckNodePort", old["healthCheckNodePort"].clone());
     }
 }
@@ -379,7 +373,7 @@ fn drop_for_type(service: &mut Value, old: &Value) {
             put(port, "nodePort", Value::Null);
         }
     }
-    if needs_health_port(old) && !needs_health_port(new) && same(new, "healthCheckNodePort") {
+    if has_health_port(old) && !has_health_port(new) && same(new, "healthCheckNodePort") {
         put(new, "healthCheckNodePort", Value::Null);
     }
     if text(old, "type") == "LoadBalancer" && text(new, "type") != "LoadBalancer" {

@@ -23,7 +23,7 @@ use karmada_controllers::events::{EventType, Recorder, Reference};
 use karmada_core::registration::token_allowance::Allowance;
 use karmada_core::registration::{
     ASK_PERSON_AGAIN, Candidate, JoinStep, NameState, join_step, key_request, keys, name_state, new_cluster,
-    renewed,
+    new_execution_namespace, renewed,
 };
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
@@ -33,7 +33,7 @@ use karmada_gateway::ports::{
 };
 use karmada_registry::Registry;
 use karmada_schema::object::{ObjectKey, Stored};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use super::join_audit;
@@ -270,8 +270,7 @@ impl HubRegistrar {
         if self.registry.get(&definition, "", &name).is_ok() {
             return Ok(());
         }
-        let object = json!({"apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": name, "labels": {"karmada.io/system": "true"}}});
+        let object = new_execution_namespace(cluster);
         match self.registry.create(&definition, "", object, &write_options()).await {
             Err(status) if status.reason != "AlreadyExists" => Err(status),
             _ => Ok(()),

@@ -6,11 +6,12 @@
 use anyhow::{Context, Result, bail};
 use karmada_access::reconcile;
 use karmada_apiserver::{aggregation, fairness};
-use karmada_registry::{Origin, Registry, User, WriteOptions};
+use karmada_registry::Registry;
 use serde_json::{Value, json};
 
 use crate::fleet::default_roles;
 use crate::settings::Serves;
+use crate::write_options::write_options;
 
 /// Namespaces that exist from the first start; those after the third on a hub of a fleet alone.
 const NAMESPACES: [&str; 5] = ["default", "kube-system", "kube-public", "karmada-system", "karmada-cluster"];
@@ -48,11 +49,6 @@ async fn make_namespaces(registry: &Registry, serves: Serves) -> Result<()> {
             .with_context(|| format!("making namespace {name}"))?;
     }
     Ok(())
-}
-
-fn write_options() -> WriteOptions {
-    let user = User { name: "system:karmada:hub".to_owned(), origin: Origin::Hub, ..User::default() };
-    WriteOptions { user, field_manager: "karmada-hub".to_owned(), ..WriteOptions::default() }
 }
 
 /// The definitions of the kinds by which Services cross clusters. The hub serves these kinds without them: they are here for a policy to send them to

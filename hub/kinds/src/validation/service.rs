@@ -323,8 +323,8 @@ fn update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Whether the nodes answer for the health of a local balancer.
-fn is_watched(spec: &Value) -> bool {
+/// Whether the nodes answer for the health of a local balancer, at a port of their own.
+pub(crate) fn is_watched(spec: &Value) -> bool {
     text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
 }
 

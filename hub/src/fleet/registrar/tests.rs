@@ -9,6 +9,7 @@ use karmada_certs::{ClientKey, JoinToken};
 use karmada_core::cluster::Contact;
 use karmada_registry::{AdmissionRequest, RegistryContext, admission::Admission};
 use karmada_store::{Expect, Store};
+use serde_json::json;
 use tokio_util::sync::DropGuard;
 
 use super::*;

@@ -28,6 +28,11 @@ pub(crate) fn sum(items: &[AggregatedStatusItem], field: &str) -> Answer<i64> {
     reported(items).try_fold(0_i64, |sum, status| Ok(sum.saturating_add(number(status, field)?).min(MOST)))
 }
 
+/// The sum of each count.
+pub(crate) fn sums(items: &[AggregatedStatusItem], fields: &[&str]) -> Answer<Map<String, Value>> {
+    fields.iter().map(|field| Ok(((*field).to_owned(), Value::from(sum(items, field)?)))).collect()
+}
+
 /// The template's status, to write.
 pub(crate) fn status_mut(object: &mut Value) -> &mut Map<String, Value> {
     object::child(object::root(object), "status")

@@ -8,12 +8,8 @@ use karmada_api::binding::AggregatedStatusItem;
 use karmada_api::object;
 use serde_json::{Map, Value};
 
-use super::sum;
+use super::sums;
 use crate::Answer;
-
-fn sums(items: &[AggregatedStatusItem], fields: &[&str]) -> Answer<Map<String, Value>> {
-    fields.iter().map(|field| Ok(((*field).to_owned(), Value::from(sum(items, field)?)))).collect()
-}
 
 /// PodDisruptionBudget: also who is being disrupted, by cluster and pod.
 ///

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::read::{self, holds, present, required};
 use super::reflect::{Generations, Reflection, reflect};
-use super::rollup::{clusters, last, put, sums};
+use super::rollup::{clusters, last, put};
 use super::{pods, retain};
-use crate::aggregate::{reported, status_mut};
+use crate::aggregate::{reported, status_mut, sums};
 use crate::reflect::number;
 use crate::row::{NONE, Row};
 use crate::{Answer, DependentObject, Replicas};

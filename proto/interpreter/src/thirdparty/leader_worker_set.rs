@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::pods;
 use super::read::{count, holds, present, required};
 use super::reflect::{Generations, Reflection, reflect};
-use super::rollup::{clusters, last, observed_generation, put, since, sums};
-use crate::aggregate::status_mut;
+use super::rollup::{clusters, last, observed_generation, put, since};
+use crate::aggregate::{status_mut, sums};
 use crate::row::{NONE, Row};
 use crate::{Answer, DependentObject, Replicas};
 

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::pods;
 use super::read::{conditions, present, required, text};
 use super::reflect::{Generations, Reflection, reflect};
-use super::rollup::{alone, clusters, put, since, sums};
-use crate::aggregate::{reported, status_mut};
+use super::rollup::{alone, clusters, put, since};
+use crate::aggregate::{reported, status_mut, sums};
 use crate::row::{NONE, Row};
 use crate::{Answer, Replicas};
 

@@ -8,9 +8,9 @@ use karmada_quantity::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::read::{count, elements, holds, present, text};
-use super::rollup::{alone, first, last, put, sums, times};
+use super::rollup::{alone, first, last, put, times};
 use super::{conditions, pods};
-use crate::aggregate::{clear_status, reported, status_mut};
+use crate::aggregate::{clear_status, reported, status_mut, sums};
 use crate::row::{NONE, Row};
 use crate::{Answer, DependentObject, InterpretError};
 

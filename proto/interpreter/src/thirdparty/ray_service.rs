@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::ray::{groups, head, templates};
 use super::read::{count, holds, present, text};
-use super::rollup::{alone, first, put, sums, times};
+use super::rollup::{alone, first, put, times};
 use super::{conditions, pods};
-use crate::aggregate::{reported, status_mut};
+use crate::aggregate::{reported, status_mut, sums};
 use crate::row::{NONE, Row};
 use crate::{Answer, DependentObject, InterpretError, Replicas};
 

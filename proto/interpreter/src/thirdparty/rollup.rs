@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::read::text;
 use crate::Answer;
-use crate::aggregate::{clear_status, reported, status_mut, sum};
+use crate::aggregate::{clear_status, reported, status_mut, sums};
 
 /// What is rolled up of a kind.
 pub struct Rollup {
@@ -31,11 +31,6 @@ pub fn roll_up(object: &mut Value, items: &[AggregatedStatusItem], of: &Rollup) 
         status.insert((*field).to_owned(), last(items, field).cloned().unwrap_or_else(|| json!("")));
     }
     Ok(())
-}
-
-/// The sum of each field.
-pub fn sums(items: &[AggregatedStatusItem], fields: &[&str]) -> Answer<Map<String, Value>> {
-    fields.iter().map(|field| Ok(((*field).to_owned(), Value::from(sum(items, field)?)))).collect()
 }
 
 /// Whether a member's status belongs to the template as it is now: it says so, and it is of its object as that is now.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::read::present;
 use super::reflect::{Generations, Reflection, reflect};
-use super::rollup::sums;
+use crate::aggregate::sums;
 use crate::dependencies::{References, items as elements};
 use crate::reflect::number;
 use crate::row::{NONE, Row};

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::read::{count, present, required, text};
 use super::reflect::{Generations, Reflection, reflect};
-use super::rollup::{alone, put, sums, times};
-use crate::aggregate::{reported, status_mut};
+use super::rollup::{alone, put, times};
+use crate::aggregate::{reported, status_mut, sums};
 use crate::pod_request::resource_list;
 use crate::replicas::node_claim;
 use crate::row::{NONE, Row};

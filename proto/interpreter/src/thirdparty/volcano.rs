@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::read::{count, elements, present, required, text};
 use super::reflect::{Generations, Reflection, reflect};
-use super::rollup::{alone, clusters, put, since, sums};
+use super::rollup::{alone, clusters, put, since};
 use super::{conditions, pods};
-use crate::aggregate::{clear_status, reported, status_mut};
+use crate::aggregate::{clear_status, reported, status_mut, sums};
 use crate::row::{NONE, Row};
 use crate::trust::MOST;
 use crate::{Answer, InterpretError};
