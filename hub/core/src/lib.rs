@@ -61,43 +61,9 @@ pub mod targets;
 pub mod unified_auth;
 pub mod work_name_taken;
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+pub(crate) use karmada_api::condition::new_condition as condition;
+pub use karmada_api::condition::set_condition;
+/// The time without fractions, as the API stores times.
+pub use karmada_api::time::whole_seconds as seconds;
 /// As the API server writes ages in its tables; `karmadactl` writes them the same way.
 pub use karmada_schema::duration::human_duration;
-
-/// Sets a condition. Its transition time moves only when its status does; whether anything changed.
-pub fn set_condition(conditions: &mut Vec<Condition>, wanted: Condition) -> bool {
-    let Some(old) = conditions.iter_mut().find(|condition| condition.type_ == wanted.type_) else {
-        conditions.push(wanted);
-        return true;
-    };
-    let since = if old.status == wanted.status {
-        old.last_transition_time.clone()
-    } else {
-        wanted.last_transition_time.clone()
-    };
-    let wanted = Condition { last_transition_time: since, ..wanted };
-    if *old == wanted {
-        return false;
-    }
-    *old = wanted;
-    true
-}
-
-/// A condition that starts now.
-fn condition(type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Condition {
-    Condition {
-        type_: type_.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-        last_transition_time: Time(seconds(now)),
-        observed_generation: None,
-    }
-}
-
-/// The time without fractions, as the API stores times.
-pub fn seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
-}

@@ -23,6 +23,28 @@ pub fn put(object: &mut Value, condition: Value) {
     }
 }
 
+/// What a condition says.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'a> {
+    /// Its type.
+    pub kind: &'a str,
+    /// `True`, `False` or `Unknown`.
+    pub status: &'a str,
+    /// Why, in a word.
+    pub reason: &'a str,
+    /// Why, in words.
+    pub message: &'a str,
+}
+
+/// Puts what is said now into `status.conditions`.
+pub fn say(object: &mut Value, said: Said<'_>, now: &str) {
+    let Said { kind, status, reason, message } = said;
+    let condition = json!({
+        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now,
+    });
+    put(object, condition);
+}
+
 /// The same for conditions that stand somewhere else.
 pub fn put_among(conditions: &mut Vec<Value>, mut condition: Value) {
     let Some(held) = conditions.iter_mut().find(|held| held["type"] == condition["type"]) else {

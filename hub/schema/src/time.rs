@@ -3,6 +3,7 @@
 //! In: text, or a moment. Out: the moment, or `None`; text in UTC; or Go's sentence on why the text is no time. Reads no clock.
 
 use jiff::Timestamp;
+pub use karmada_field::time::seconds;
 
 /// Reads RFC 3339.
 pub fn parse(text: &str) -> Option<Timestamp> {
@@ -11,11 +12,6 @@ pub fn parse(text: &str) -> Option<Timestamp> {
         return None;
     }
     text.parse().ok()
-}
-
-/// `metav1.Time`: whole seconds in UTC.
-pub fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// `metav1.MicroTime`: microseconds in UTC.

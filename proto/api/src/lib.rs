@@ -17,6 +17,7 @@
 pub mod admission;
 pub mod binding;
 pub mod cluster;
+pub mod condition;
 pub mod cron_federated_hpa;
 pub mod defaulting;
 pub mod federated_hpa;
@@ -39,9 +40,10 @@ pub mod resource_name;
 pub mod selector;
 pub mod strings;
 pub mod taint_policy;
-pub mod time;
 pub mod validation;
 pub mod work;
+
+pub use karmada_field::time;
 
 /// API group of PropagationPolicy, OverridePolicy and their cluster-scoped forms.
 pub const POLICY_GROUP: &str = "policy.karmada.io";

@@ -4,8 +4,9 @@
 //! failures for a while, and true again only after successes for a while. The first probe is reported at once.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::condition::{carried_on, new_condition};
 use crate::strings::conditions;
 
 /// What a probe of an API server found.
@@ -77,7 +78,6 @@ impl Readiness {
     /// Takes in a probe and says what to report now. The transition time moves only when the status does.
     pub fn observe(&mut self, probe: &Probe, now: Timestamp) -> Condition {
         let (status, reason, message) = probe.says();
-        let reported_status = self.reported.as_ref().map(|condition| condition.status.clone());
         if let Some(reported) = &self.reported
             && reported.status != status
         {
@@ -88,20 +88,8 @@ impl Readiness {
             }
         }
         self.otherwise_since = None;
-        let since = match &self.reported {
-            Some(reported) if reported_status.as_deref() == Some(status) => {
-                reported.last_transition_time.clone()
-            }
-            _ => Time(Timestamp::from_second(now.as_second()).unwrap_or(now)),
-        };
-        let condition = Condition {
-            type_: conditions::READY.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            last_transition_time: since,
-            observed_generation: None,
-        };
+        let wanted = new_condition(conditions::READY, status, reason, message, now);
+        let condition = carried_on(self.reported.as_ref(), wanted);
         self.reported = Some(condition.clone());
         condition
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use karmada_schema::condition;
+use karmada_schema::condition::{self, Said};
 use serde_json::{Value, json};
 
 use crate::resource::ResourceDefinition;
@@ -55,28 +55,24 @@ pub fn of_served(resource: &ResourceDefinition) -> Value {
 pub fn judge(object: &Value, all: &[&[Value]], now: &str) -> Value {
     let mut judged = object.clone();
     let conflict = accept(&mut judged, &taken(object, all));
-    let (status, reason, message) = match &conflict {
+    let accepted = match &conflict {
         None => ("True", "NoConflicts", "no conflicts found"),
         Some((reason, message)) => ("False", *reason, message.as_str()),
     };
-    set_condition(&mut judged, "NamesAccepted", status, reason, message, now);
+    say(&mut judged, "NamesAccepted", accepted, now);
     if !condition::is_true(&judged, "Established") {
-        if conflict.is_none() {
-            let message = "the initial names have been accepted";
-            set_condition(&mut judged, "Established", "True", "InitialNamesAccepted", message, now);
-        } else {
-            set_condition(
-                &mut judged,
-                "Established",
-                "False",
-                "NotAccepted",
-                "not all names are accepted",
-                now,
-            );
-        }
+        let established = match conflict {
+            None => ("True", "InitialNamesAccepted", "the initial names have been accepted"),
+            Some(_) => ("False", "NotAccepted", "not all names are accepted"),
+        };
+        say(&mut judged, "Established", established, now);
     }
     approval(&mut judged, now);
     judged["status"].take()
+}
+
+fn say(object: &mut Value, kind: &str, (status, reason, message): (&str, &str, &str), now: &str) {
+    condition::say(object, Said { kind, status, reason, message }, now);
 }
 
 /// Accepts what can be; the last conflict is the reason.
@@ -139,24 +135,16 @@ fn approval(object: &mut Value, now: &str) {
     let kind = "KubernetesAPIApprovalPolicyConformant";
     if said.starts_with("unapproved") {
         let message = format!("not approved: {said:?}");
-        set_condition(object, kind, "False", "UnapprovedAnnotation", &message, now);
+        say(object, kind, ("False", "UnapprovedAnnotation", &message), now);
     } else if !said.is_empty() {
         let message = format!("approved in {said}");
-        set_condition(object, kind, "True", "ApprovedAnnotation", &message, now);
+        say(object, kind, ("True", "ApprovedAnnotation", &message), now);
     }
 }
 
 /// Whether the group is one of the Kubernetes project's own.
 pub(super) fn is_protected(group: &str) -> bool {
     ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}")))
-}
-
-/// Sets a condition; its time moves only where its status does.
-pub fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
-    let condition = json!({
-        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now,
-    });
-    condition::put(object, condition);
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use karmada_definitions::crd::{Crd, FINALIZER, GROUP, PLURAL, names};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
-use karmada_schema::condition;
+use karmada_schema::condition::{self, Said};
 use karmada_schema::object::{ObjectKey, Stored, meta};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -291,7 +291,9 @@ impl DefinitionController {
         };
         let before = object.clone();
         let now = self.registry.now_text();
-        names::set_condition(&mut object, "Terminating", outcome.0, outcome.1, &outcome.2, &now);
+        let (status, reason, message) = outcome;
+        let said = Said { kind: "Terminating", status, reason, message: &message };
+        condition::say(&mut object, said, &now);
         if left > 0 {
             if object != before {
                 self.write_status(&object).await?;
