@@ -12,7 +12,6 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, events};
 use karmada_core::failback::{self, Standing};
 use karmada_core::feature_gates::Gate;
@@ -87,9 +86,7 @@ impl Failback {
             "" => ("", note(annotations::CLUSTER_PROPAGATION_POLICY_NAME)),
             name => (note(annotations::PROPAGATION_POLICY_NAMESPACE), name),
         };
-        let policies = self.shared.policies.all(namespace);
-        let found: Option<&Arc<PropagationPolicy>> = policies.iter().find(|policy| policy.name() == name);
-        failback::window(found?)
+        failback::window(&*self.shared.policies.get(namespace, name)?)
     }
 
     /// Where the scheduler would place the binding now if it began with the first group.
@@ -211,7 +208,11 @@ impl Controller for Failback {
             return Ok(again(LOOK));
         };
         let clusters = self.shared.clusters.all("");
-        let find = |name: &str| clusters.iter().map(|known| &**known).find(|known| known.name() == name);
+        // They are sorted by name.
+        let find = |name: &str| {
+            let at = clusters.binary_search_by(|known| known.name().cmp(name)).ok()?;
+            Some(&*clusters[at])
+        };
         let rests = failback::rests_after_giving_up(&binding, window, now);
         if rests.is_positive() {
             self.forget(key);

@@ -42,11 +42,11 @@ pub fn uninterpreted(error: &InterpretError, words: String) -> Error {
     }
 }
 
-/// Whether webhooks answer otherwise of a template since their configuration changed.
-fn differs(transition: &Transition<WebhookConfiguration>, template: &ObjectReference) -> bool {
+/// Whether webhooks answer otherwise of templates of a kind since their configuration changed.
+fn differs(transition: &Transition<WebhookConfiguration>, api_version: &str, kind: &str) -> bool {
     let of = |state: &WebhookConfiguration| {
         let all = state.webhooks.iter();
-        let all = all.filter(|webhook| webhook.concerns(&template.api_version, &template.kind));
+        let all = all.filter(|webhook| webhook.concerns(api_version, kind));
         all.cloned().collect::<Vec<_>>()
     };
     let [before, now] =
@@ -73,16 +73,14 @@ impl ControllerContext {
             let (of, tell) = (bindings.clone(), told.clone());
             customizations.listen(move |transition| {
                 if customizations::concerns(transition) {
-                    tell(of.to_interpret(|template| {
-                        transition
-                            .states()
-                            .any(|one| one.kind == template.kind && one.api_version == template.api_version)
+                    tell(of.to_interpret(|api_version, kind| {
+                        transition.states().any(|one| one.kind == kind && one.api_version == api_version)
                     }));
                 }
             });
             let tell = told.clone();
             configurations.listen(move |transition| {
-                tell(bindings.to_interpret(|template| differs(transition, template)));
+                tell(bindings.to_interpret(|api_version, kind| differs(transition, api_version, kind)));
             });
             webhooks.listen(move |question| {
                 if operations.contains(&question.operation) {

@@ -82,9 +82,11 @@ impl Scheduler {
         sources.push(self.shared.residency.wakes(move |transition| {
             let mut keys: BTreeSet<Key> = scheduler.unplaced.lock().clone();
             if let (Some(gone), None) = (&transition.before, &transition.now) {
-                keys.extend(
-                    scheduler.shared.bindings.placing(|template| residency::may_mean(gone, template)),
-                );
+                let namespaces: Vec<&str> = gone.spec.namespaces.iter().map(String::as_str).collect();
+                let bindings = &scheduler.shared.bindings;
+                keys.extend(bindings.placing(&gone.spec.resource_selectors, &namespaces, |template| {
+                    residency::may_mean(gone, template)
+                }));
             }
             keys.into_iter().collect()
         }));

@@ -100,10 +100,12 @@ pub fn complaints<C: AsRef<Cluster>>(
 ) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     let spec = &service.spec;
+    let known: BTreeMap<&str, &Cluster> =
+        clusters.iter().map(AsRef::as_ref).map(|cluster| (cluster.name(), cluster)).collect();
     for (side, named) in [("provider", &spec.provider_clusters), ("consumer", &spec.consumer_clusters)] {
         let names: BTreeSet<&str> = named.iter().map(|one| one.name.as_str()).collect();
         for name in names {
-            match clusters.iter().map(AsRef::as_ref).find(|cluster| cluster.name() == name) {
+            match known.get(name) {
                 None => all.push((events::CLUSTER_NOT_FOUND, format!("{side} cluster {name} is not found"))),
                 Some(cluster) if takes_part(cluster) == Err(Unfit::ApiIncompatible) => {
                     let words = format!("{side} cluster {name} does not serve EndpointSlices of {SLICES}");

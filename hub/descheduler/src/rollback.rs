@@ -83,8 +83,9 @@ fn is_well<C: Borrow<Cluster>>(
     let target =
         |(name, _): &(&String, &Change)| TargetCluster { name: (*name).clone(), ..TargetCluster::default() };
     let targets: Vec<TargetCluster> = side.iter().map(target).collect();
-    let find = |name: &str| clusters.iter().map(Borrow::borrow).find(|cluster| cluster.name() == name);
-    movability::unwell(binding, &targets, find, now).is_none()
+    let known: BTreeMap<&str, &Cluster> =
+        clusters.iter().map(Borrow::borrow).map(|cluster| (cluster.name(), cluster)).collect();
+    movability::unwell(binding, &targets, |name| known.get(name).copied(), now).is_none()
 }
 
 /// The step back.

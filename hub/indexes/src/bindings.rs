@@ -13,7 +13,7 @@ use std::sync::Arc;
 use karmada_api::binding::{BindingSpec, ObjectReference};
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
-use karmada_api::policy::Placement;
+use karmada_api::policy::{Placement, ResourceSelector};
 use karmada_core::overrides;
 use karmada_core::scheduler::cluster_changes;
 use karmada_core::scheduler::workload_affinity::{AllowedClusters, WorkloadAffinityIndex};
@@ -21,6 +21,7 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 
 use crate::binding_edits::{self, BindingEdits};
+use crate::bindings_by_template::BindingsByTemplate;
 use crate::dependencies::{DependenciesIndex, Metadata};
 use crate::works::binding_id;
 use karmada_controller_runtime::port::{Change, Key, Object};
@@ -38,7 +39,10 @@ pub struct BindingsIndex {
 
 #[derive(Default)]
 struct State {
-    bindings: BTreeMap<Key, Binding>,
+    bindings: BTreeMap<Arc<Key>, Binding>,
+    /// By the digests of the clusters that they name.
+    by_cluster: BTreeMap<u32, BTreeSet<Arc<Key>>>,
+    by_template: BindingsByTemplate,
     by_id: BTreeMap<Arc<str>, Key>,
     /// By the placement's text: what many bindings say alike.
     placements: BTreeMap<Arc<str>, Placed>,
@@ -280,10 +284,8 @@ impl BindingsIndex {
 
     /// The bindings that name a cluster: chosen, required or being left.
     pub fn naming(&self, cluster: &str) -> Vec<Key> {
-        let (wanted, state) = (digest(cluster), self.state.read());
-        let naming =
-            state.bindings.iter().filter(|(_, binding)| binding.clusters.binary_search(&wanted).is_ok());
-        naming.map(|(key, _)| key.clone()).collect()
+        let state = self.state.read();
+        state.by_cluster.get(&digest(cluster)).into_iter().flatten().map(|key| (**key).clone()).collect()
     }
 
     /// The bindings whose place is to be decided again when a cluster comes, goes or changes: those that name it, and those that
@@ -298,33 +300,45 @@ impl BindingsIndex {
         keys
     }
 
-    /// The bindings of the templates that are meant, with those.
-    pub fn to_interpret(&self, means: impl Fn(&ObjectReference) -> bool) -> Vec<(Key, ObjectReference)> {
+    /// The bindings of the templates of the kinds that are meant, by apiVersion and kind, with those.
+    pub fn to_interpret(&self, is_meant: impl Fn(&str, &str) -> bool) -> Vec<(Key, ObjectReference)> {
         let state = self.state.read();
-        let meant = state.bindings.iter().filter(|(_, binding)| means(&binding.template));
-        meant.map(|(key, binding)| (key.clone(), binding.template.clone())).collect()
+        let meant = state.by_template.of_kinds(is_meant);
+        let with_template =
+            |key: &Arc<Key>| Some(((**key).clone(), state.bindings.get(key)?.template.clone()));
+        meant.into_iter().filter_map(with_template).collect()
     }
 
     /// The kinds of all templates, as apiVersion and kind.
     pub fn kinds(&self) -> BTreeSet<(String, String)> {
-        let state = self.state.read();
-        let kinds =
-            state.bindings.values().map(|binding| (&binding.template.api_version, &binding.template.kind));
-        // Few differ: of those alone the texts are copied.
-        let kinds: BTreeSet<(&String, &String)> = kinds.collect();
-        kinds.into_iter().map(|(api_version, kind)| (api_version.clone(), kind.clone())).collect()
+        self.state.read().by_template.kinds()
     }
 
     /// The bindings whose Works an override policy may change, as it was or as it is.
     pub fn to_render(&self, transition: &Transition<OverridePolicy>) -> Vec<Key> {
-        self.placing(|template| transition.states().any(|policy| overrides::may_mean(policy, template)))
+        let of = |policy: &OverridePolicy| {
+            let namespace = Some(policy.namespace()).filter(|namespace| !namespace.is_empty());
+            let namespaces: Vec<&str> = namespace.into_iter().collect();
+            self.placing(&policy.spec.resource_selectors, &namespaces, |template| {
+                overrides::may_mean(policy, template)
+            })
+        };
+        let keys: BTreeSet<Key> = transition.states().flat_map(of).collect();
+        keys.into_iter().collect()
     }
 
-    /// The bindings of these templates.
-    pub fn placing(&self, is_meant: impl Fn(&ObjectReference) -> bool) -> Vec<Key> {
+    /// The bindings whose templates selectors mean, by kind, namespace and name, within these namespaces (none: in any), and `is_meant` does: only of those
+    /// it is asked.
+    pub fn placing(
+        &self,
+        selectors: &[ResourceSelector],
+        namespaces: &[&str],
+        is_meant: impl Fn(&ObjectReference) -> bool,
+    ) -> Vec<Key> {
         let state = self.state.read();
-        let meant = state.bindings.iter().filter(|(_, binding)| is_meant(&binding.template));
-        meant.map(|(key, _)| key.clone()).collect()
+        let selected = state.by_template.selected(selectors, namespaces).into_iter();
+        let meant = |key: &&Arc<Key>| state.bindings.get(*key).is_some_and(|known| is_meant(&known.template));
+        selected.filter(meant).map(|key| (**key).clone()).collect()
     }
 }
 
@@ -337,16 +351,19 @@ impl State {
         (id, detected): (Option<&str>, u64),
         spec: BindingSpec,
     ) -> Option<u64> {
-        let before = self.remove(key).map(|before| before.detected);
+        let before = self.take_out(key);
+        let key = &before.as_ref().map_or_else(|| Arc::new(key.clone()), |(key, _)| key.clone());
+        let before = before.map(|(_, before)| before);
         self.groups.put(&key.namespace, &key.name, &spec);
         if !spec.graceful_eviction_tasks.is_empty() {
-            self.leaving.insert(key.clone());
+            self.leaving.insert((**key).clone());
         }
         if spec.failover.as_ref().is_some_and(|failover| failover.application.is_some()) {
-            self.failing_over.insert(key.clone());
+            self.failing_over.insert((**key).clone());
         }
         let seeks = cluster_changes::seeks_clusters(&spec);
         let clusters = named(&spec);
+        self.name(key, before.as_ref().map_or(&[], |before| &before.clusters), &clusters);
         let priority = spec.schedule_priority.as_ref().map_or(0, |said| said.priority);
         let placement = spec.placement.and_then(|placement| {
             let text: Arc<str> = serde_json::to_string(&placement).ok()?.into();
@@ -361,38 +378,62 @@ impl State {
             });
             placed.said += 1;
             if seeks {
-                placed.seeking.insert(key.clone());
+                placed.seeking.insert((**key).clone());
             }
             Some(text)
         });
         let id: Option<Arc<str>> = id.map(Arc::from);
         if let Some(id) = &id {
-            self.by_id.insert(id.clone(), key.clone());
+            self.by_id.insert(id.clone(), (**key).clone());
         }
         let template = ObjectReference { resource_version: String::new(), ..spec.resource };
+        self.by_template.put(&template, key);
         let binding = Binding { seen, id, template, clusters, placement, priority, detected };
         self.bindings.insert(key.clone(), binding);
-        before
+        before.map(|before| before.detected)
+    }
+
+    /// Notes which clusters a binding names, where it named those of `before`: what stays costs nothing.
+    fn name(&mut self, key: &Arc<Key>, before: &[u32], now: &[u32]) {
+        for gone in before.iter().filter(|one| now.binary_search(one).is_err()) {
+            if let Some(keys) = self.by_cluster.get_mut(gone) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_cluster.remove(gone);
+                }
+            }
+        }
+        for came in now.iter().filter(|one| before.binary_search(one).is_err()) {
+            self.by_cluster.entry(*came).or_default().insert(key.clone());
+        }
     }
 
     fn remove(&mut self, key: &Key) -> Option<Binding> {
+        let (key, gone) = self.take_out(key)?;
+        self.name(&key, &gone.clusters, &[]);
+        Some(gone)
+    }
+
+    /// Forgets a binding, but for the clusters that it names.
+    fn take_out(&mut self, key: &Key) -> Option<(Arc<Key>, Binding)> {
         self.groups.remove(&key.namespace, &key.name);
         self.leaving.remove(key);
         self.failing_over.remove(key);
-        let binding = self.bindings.remove(key)?;
-        if let Some(id) = binding.id.as_ref().filter(|id| self.by_id.get(*id) == Some(key)) {
+        let (key, binding) = self.bindings.remove_entry(key)?;
+        self.by_template.remove(&binding.template, &key);
+        if let Some(id) = binding.id.as_ref().filter(|id| self.by_id.get(*id) == Some(&*key)) {
             self.by_id.remove(id);
         }
         if let Some(text) = &binding.placement
             && let Some(placed) = self.placements.get_mut(text)
         {
-            placed.seeking.remove(key);
+            placed.seeking.remove(&key);
             placed.said -= 1;
             if placed.said == 0 {
                 self.placements.remove(text);
             }
         }
-        Some(binding)
+        Some((key, binding))
     }
 }
 
@@ -518,5 +559,64 @@ mod tests {
         }
         let state = index.state.read();
         assert!(state.bindings.is_empty() && state.by_id.is_empty() && state.placements.is_empty());
+        assert!(state.by_cluster.is_empty() && state.by_template.is_empty());
+    }
+
+    #[test]
+    fn a_binding_that_leaves_a_cluster_or_becomes_another_templates_is_found_where_it_is_alone() {
+        let api = FakeApi::default();
+        let index = index(&api);
+        let mut moved = binding("east-too", &json!({}), &["m2", "m9"]);
+        moved["metadata"]["generation"] = json!(2);
+        moved["spec"]["resource"]["kind"] = json!("Secret");
+        index.observe(&Change::Applied(api.seed(moved)));
+        let naming = |cluster: &str| names(index.naming(cluster));
+        assert_eq!(naming("m1"), ["all", "east"]);
+        assert_eq!((naming("m2"), naming("m9")), (vec!["east-too".to_owned()], vec!["east-too".to_owned()]));
+        let of_kind = |wanted: &str| {
+            names(index.to_interpret(|_, kind| kind == wanted).into_iter().map(|(key, _)| key))
+        };
+        assert_eq!((of_kind("Secret"), of_kind("ConfigMap").len()), (vec!["east-too".to_owned()], 3));
+        let kinds = index.kinds();
+        assert_eq!(kinds.iter().map(|(_, kind)| kind.as_str()).collect::<Vec<_>>(), ["ConfigMap", "Secret"]);
+    }
+
+    /// How many kinds are looked at for what is to be interpreted anew; how many templates for a selector of one name, for one within another namespace,
+    /// and for one of another kind.
+    fn looks(bindings: usize) -> [usize; 4] {
+        let api = FakeApi::default();
+        let index = BindingsIndex::default();
+        for at in 0..bindings {
+            let value = binding(&format!("b{at}"), &json!({}), &[&format!("m{at}")]);
+            index.observe(&Change::Applied(api.seed(value)));
+        }
+        let looks = std::cell::Cell::new(0);
+        let count = |selector: Value, namespaces: &[&str]| {
+            let selector: ResourceSelector = serde_json::from_value(selector).unwrap();
+            looks.set(0);
+            index.placing(&[selector], namespaces, |_| {
+                looks.set(looks.get() + 1);
+                true
+            });
+            looks.get()
+        };
+        let of = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "name": name});
+        looks.set(0);
+        index.to_interpret(|_, _| {
+            looks.set(looks.get() + 1);
+            false
+        });
+        [
+            looks.get(),
+            count(of("ConfigMap", "b7"), &["n"]),
+            count(of("ConfigMap", ""), &["elsewhere"]),
+            count(of("Secret", ""), &[]),
+        ]
+    }
+
+    #[test]
+    fn what_is_looked_at_does_not_grow_with_the_bindings() {
+        assert_eq!(looks(10), [1, 1, 0, 0]);
+        assert_eq!(looks(1000), [1, 1, 0, 0]);
     }
 }

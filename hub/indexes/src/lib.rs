@@ -4,6 +4,7 @@
 
 mod binding_edits;
 pub mod bindings;
+mod bindings_by_template;
 pub mod claims;
 pub mod dependencies;
 pub mod namespaces;

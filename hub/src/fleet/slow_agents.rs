@@ -34,6 +34,8 @@ impl SlowAgents {
 
     fn note(&self, cluster: &str, namespace: &str) {
         let mut late = self.0.lock();
+        // Nobody asks about a cluster that is gone: what is noted of it ends with its time, as the next one is noted.
+        late.retain(|_, of| of.values().any(|since| since.elapsed() < QUIET));
         late.entry(cluster.to_owned()).or_default().insert(namespace.to_owned(), Instant::now());
     }
 
@@ -79,5 +81,13 @@ mod tests {
             assert!(is_asked("a", namespace, 0).await);
         }
         assert!(late.0.lock().is_empty(), "nothing is kept of it");
+        assert!(is_asked("gone", "shop", 3).await);
+        takes(30).await;
+        assert!(is_asked("b", "shop", 3).await);
+        assert_eq!(
+            late.0.lock().keys().collect::<Vec<_>>(),
+            ["b"],
+            "nor of a cluster that nobody asks about any more"
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! The detector as a shell: conflicts, ends between two writes, restarts.
 
-use karmada_api::binding::ObjectReference;
 use karmada_resource_interpreter::customizations;
 use serde_json::json;
 
@@ -238,7 +237,7 @@ async fn a_customization_takes_effect_as_it_comes_changes_and_goes() {
     let woken: Arc<std::sync::atomic::AtomicUsize> = Arc::default();
     let (heard, bindings) = (woken.clone(), rig.shared.bindings.clone());
     rig.shared.customizations.listen(move |transition| {
-        let of_kind = |template: &ObjectReference| transition.states().any(|one| one.kind == template.kind);
+        let of_kind = |_: &str, kind: &str| transition.states().any(|one| one.kind == kind);
         let count =
             if customizations::concerns(transition) { bindings.to_interpret(of_kind).len() } else { 0 };
         heard.fetch_add(count, std::sync::atomic::Ordering::Relaxed);
