@@ -14,7 +14,7 @@ use karmada_api::cluster::{ApiEnablement, ResourceModel};
 use karmada_api::strings::conditions as c;
 use karmada_interpreter::node_room::{self, NodeRoom};
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
-use karmada_interpreter::summary::{node_summary, resource_summary};
+use karmada_interpreter::resource_summary::{node_summary, resource_summary};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;

@@ -29,6 +29,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::aggregated_apis::Aggregated;
 use crate::certificate_requests::HubSigner;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
@@ -36,7 +37,6 @@ use crate::fleet::{
     AgentNoteController, ClusterLinks, ClusterNews, Contacts, Estimates, FleetQueues,
     InterpreterWebhookCalls, Models, PodUsages, Repair, ResidencyStatus, SessionGuard,
 };
-use crate::other_servers::Aggregated;
 use crate::randomness;
 use crate::registry_api::RegistryApi;
 use crate::service_account_tokens::HubTokens;

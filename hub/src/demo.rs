@@ -5,7 +5,7 @@
 //! all in memory, and their Pods are make-believe.
 
 mod member;
-mod workloads;
+mod simulated_controllers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::data_dir::{DataDir, lasts};
 use crate::server_certificate::PortTls;
 use crate::settings::ProxySettings;
-use crate::{cluster_info, extension_servers};
+use crate::{cluster_info, extension_apiserver_authentication};
 
 /// How often the directory of the CA is looked at.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -156,7 +156,7 @@ impl Renewal {
         if before == now {
             return Ok(());
         }
-        extension_servers::publish(registry, data, in_front.as_ref()).await?;
+        extension_apiserver_authentication::publish(registry, data, in_front.as_ref()).await?;
         if before.0 != now.0 {
             let pem = authorities.bundle_pem();
             cluster_info::publish(registry, url, &pem).await?;

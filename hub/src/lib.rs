@@ -6,6 +6,7 @@
 
 mod addresses;
 mod admin_kubeconfig;
+mod aggregated_apis;
 mod at_rest;
 mod certificate_requests;
 pub mod certs_command;
@@ -14,7 +15,7 @@ mod control;
 mod controller_threads;
 mod data_dir;
 pub mod demo;
-mod extension_servers;
+mod extension_apiserver_authentication;
 pub mod flags;
 pub mod fleet;
 mod heavy_request_threads;
@@ -23,7 +24,6 @@ mod hub_certificates;
 mod listener;
 pub mod logging;
 mod metrics;
-mod other_servers;
 mod randomness;
 mod registry_api;
 #[cfg(test)]

@@ -2,11 +2,10 @@
 //!
 //! Comes in: `protos/fleet/v1/fleet.proto`, compiled by `build.rs`. Goes out: the generated types ([`v1`]), the
 //! codec, body encoding and chunking ([`body`]) with the dictionary that both ends have, a body told by what differs from another ([`delta`]),
-//! digests of what both ends hold ([`digest`]), frame constructors ([`frame`]), liveness arithmetic shared by both ends ([`cadence`]), the bounds
+//! digests of what both ends hold ([`digest`]), frame constructors ([`frame`]), liveness arithmetic shared by both ends ([`keepalive`]), the bounds
 //! of a join ([`join`]), how often somebody may do something ([`token_bucket`]), and how a peer's text is printed ([`quote`]). No runtime and no IO; the only clock is the caller's.
 
 pub mod body;
-pub mod cadence;
 mod codec;
 pub mod credit;
 pub mod delta;
@@ -14,6 +13,7 @@ mod dictionary;
 pub mod digest;
 pub mod frame;
 pub mod join;
+pub mod keepalive;
 pub mod last_read;
 pub mod quote;
 pub mod token_bucket;

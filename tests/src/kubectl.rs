@@ -36,10 +36,10 @@ pub struct Output {
 }
 
 impl Kubectl {
-    /// The kubectl of [`crate::kube::programs`] on `kubeconfig`.
+    /// The kubectl of [`crate::kube_binaries::programs`] on `kubeconfig`.
     pub fn new(kubeconfig: impl Into<PathBuf>) -> Kubectl {
         Kubectl {
-            program: crate::kube::programs().kubectl.clone(),
+            program: crate::kube_binaries::programs().kubectl.clone(),
             kubeconfig: kubeconfig.into(),
             namespace: None,
         }

@@ -4,10 +4,10 @@
 //! panics or the process is killed. Calls block; what is asynchronous inside runs on one runtime of the
 //! harness. Nothing waits by sleeping: [`wait::eventually`] polls a predicate and says what it saw last.
 //!
-//! - [`kube`]: the member's programs, built from `tests/kube` on first use.
+//! - [`kube_binaries`]: the member's programs, built from `tests/kube` on first use.
 //! - [`member`]: a member cluster (etcd, kube-apiserver, controllers, scheduler, kwok's nodes).
 //! - [`kubelet`]: runs the agent's Pod of a member as a process.
-//! - [`hub`], [`agent`]: the built product. [`link`]: the wire between the two, to be cut.
+//! - [`hub`], [`agent`]: the built product. [`faulty_link`]: the wire between the two, to be cut.
 //! - [`joining`]: a token for any number of agents.
 //! - [`middlebox`]: what may answer in the hub's place, and is no hub.
 //! - [`clients`]: client-go, Argo CD's engine, Flux's apply, Helm and Python's clients, built from `tests/clients`.
@@ -25,13 +25,13 @@ pub mod agent;
 pub mod api;
 pub mod built;
 pub mod clients;
+pub mod faulty_link;
 pub mod folder;
 pub mod hub;
 pub mod joining;
-pub mod kube;
+pub mod kube_binaries;
 pub mod kubectl;
 pub mod kubelet;
-pub mod link;
 pub mod member;
 mod member_certs;
 pub mod middlebox;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, condition, text_at};
 use crate::folder::Folder;
-use crate::kube::{Programs, programs};
+use crate::kube_binaries::{Programs, programs};
 use crate::kubectl::Kubectl;
 use crate::member_certs;
 use crate::ports;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::clients::{build, had_or_skipped};
 use crate::folder::{Folder, target_dir};
-use crate::kube::programs;
+use crate::kube_binaries::programs;
 use crate::process::{Process, Program};
 
 /// Specs that one process is given: its start costs a tenth of a second, and an ended one leaves the rest to the next.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tests::api::{condition, text_at};
 use tests::folder::Folder;
-use tests::kube::{member_version, programs_or_skip};
+use tests::kube_binaries::{member_version, programs_or_skip};
 use tests::kubelet::Kubelet;
 use tests::member::{Member, MemberOptions};
 use tests::wait::{TIMEOUT, eventually, so};

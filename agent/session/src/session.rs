@@ -25,8 +25,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use karmada_certs::SealKeys;
 use karmada_proto::body::Packing;
-use karmada_proto::cadence::Cadence;
 use karmada_proto::credit::{CreditWindow, SendCredit};
+use karmada_proto::keepalive::Cadence;
 use karmada_proto::v1::{self, CloseCode, Credit, agent_frame};
 
 use self::asks::Asks;

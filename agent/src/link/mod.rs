@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_pods::usage::PodUsages;
-use karmada_proto::cadence::Cadence;
+use karmada_proto::keepalive::Cadence;
 use karmada_proto::quoted;
 use karmada_proto::v1::CloseCode;
 use tokio::time::Instant;

@@ -9,7 +9,7 @@ use karmada_agent::session::{Change, HeldWork, Opening, Phase, Session, Unfinish
 use karmada_gateway::Options;
 use karmada_gateway::inbox::Report;
 use karmada_gateway::session as gateway;
-use karmada_proto::cadence::Cadence;
+use karmada_proto::keepalive::Cadence;
 use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, TombstoneReason, Welcome, hub_frame};
 use karmada_proto::{STATUS_LIMIT, frame};
 use proptest::prelude::*;

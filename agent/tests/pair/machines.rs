@@ -14,8 +14,8 @@ use karmada_gateway::ports::{Batch, Former, Position, RestoreHold, Work, WorkEve
 use karmada_gateway::session::{self as gateway, Opening, SessionHold};
 use karmada_gateway::session::{Effect, SessionOrder};
 use karmada_gateway::session_admission;
-use karmada_proto::cadence::Cadence;
 use karmada_proto::digest::{self, Buckets, Content, Fares, Root, Seed};
+use karmada_proto::keepalive::Cadence;
 use karmada_proto::v1::{AgentFrame, Hello, HubFrame, Seen, Table, agent_frame};
 use prost::Message;
 

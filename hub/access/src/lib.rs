@@ -20,7 +20,7 @@ mod oidc;
 mod policy_rule;
 mod rbac;
 mod rbac_bootstrap;
-mod review_rules;
+mod review_validation;
 mod reviews;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use karmada_registry::{Attributes, Authorize as _, Registry, User};
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
 
-use crate::{Authenticator, Authorizer, ServiceAccountTokens, review_rules};
+use crate::{Authenticator, Authorizer, ServiceAccountTokens, review_validation};
 
 /// Answers reviews.
 pub struct Reviews {
@@ -55,7 +55,7 @@ impl Reviews {
         let local = (&*definition.plural == "localsubjectaccessreviews").then_some(namespace);
         let status = match &*definition.plural {
             "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
-                let problems = review_rules::problems(&object, own, local);
+                let problems = review_validation::problems(&object, own, local);
                 if !problems.is_empty() {
                     // The kind is not named: so kube-apiserver says it of questions.
                     return Err(Status::invalid(&definition.group, "", "", problems));
@@ -93,7 +93,7 @@ impl Reviews {
         if !decision.reason.is_empty() {
             status["reason"] = json!(decision.reason);
         }
-        if let Some(error) = review_rules::passed_over(object) {
+        if let Some(error) = review_validation::passed_over(object) {
             status["evaluationError"] = json!(error);
         }
         status

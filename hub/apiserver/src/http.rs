@@ -12,24 +12,24 @@ mod detached_writes;
 mod discovery;
 mod eviction;
 mod health;
-mod heavy;
+mod heavy_requests;
 mod indent;
 mod list;
+mod list_body;
 mod memory_shares;
 mod negotiation;
 mod objects;
 mod openapi;
 mod options;
-mod paced;
 mod patching;
 mod paths;
-mod pieces;
 mod protobuf_list;
 mod request_checks;
 mod request_timeout;
 mod resource_call;
 mod resources;
 mod respond;
+mod response_pacing;
 pub(crate) mod scale_table;
 mod selectors;
 mod slow_reader;
@@ -64,7 +64,7 @@ pub use body::MAX_BODY;
 pub use body::Received;
 pub use detached_writes::{WriteExecutor, WriteTask};
 pub use health::STORE as STORE_CHECK;
-pub use heavy::{HeavyRequest, HeavyRequests};
+pub use heavy_requests::{HeavyRequest, HeavyRequests};
 
 pub use answer_body::Body;
 use detached_writes::Unanswered;
@@ -301,7 +301,7 @@ impl ApiServer {
         if !state.passed && !document && indent::asked(&parts.headers, &Query::of(&parts.uri)) {
             response = indent::indented(response);
         }
-        let response = response.map(|body| paced::paced(body, state.seat, state.heavy, room));
+        let response = response.map(|body| response_pacing::paced(body, state.seat, state.heavy, room));
         if packed { respond::compress(response) } else { response }
     }
 

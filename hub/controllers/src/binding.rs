@@ -13,12 +13,12 @@ use karmada_api::object;
 use karmada_api::strings::conditions::RESIDENCY_VIOLATED;
 use karmada_api::strings::labels::REMOVAL_HELD;
 use karmada_api::strings::{events, finalizers};
-use karmada_core::belonging;
 use karmada_core::binding::{self, ClusterWork, Input, WorkError};
 use karmada_core::dependencies::attached;
 use karmada_core::feature_gates::Gate;
 use karmada_core::overrides;
 use karmada_core::targets::Places;
+use karmada_core::template_ownership;
 use karmada_interpreter::Operation;
 use serde::Deserialize;
 use serde_json::Value;
@@ -391,7 +391,7 @@ impl Controller for Binding {
         if works.iter().any(|work| places.goes_first(&work.key.namespace)) {
             return Ok(Action::RequeueAfter(PURGE_WAIT));
         }
-        if let Some(why) = belonging::out_of_reach(&binding) {
+        if let Some(why) = template_ownership::out_of_reach(&binding) {
             return self.withhold(&binding, &works, &why).await;
         }
         drop(works);
@@ -400,14 +400,16 @@ impl Controller for Binding {
             return Ok(Action::Done);
         };
         let template: Option<Value> = fetch::get(api, &kind, &reference.namespace, &reference.name).await?;
-        if belonging::is_left_over(&binding, template.as_ref()) {
+        if template_ownership::is_left_over(&binding, template.as_ref()) {
             return self.give_up(&resource, key, &binding).await;
         }
         // A template that is gone, or is another by now, ends its binding through the garbage collector.
-        let Some(template) = template.filter(|template| !belonging::is_of_another(&binding, template)) else {
+        let Some(template) =
+            template.filter(|template| !template_ownership::is_of_another(&binding, template))
+        else {
             return Ok(Action::Done);
         };
-        if belonging::is_the_hubs_own(&template) {
+        if template_ownership::is_the_hubs_own(&template) {
             return Ok(Action::Done);
         }
         let made = self.make_works(&binding, &template);

@@ -14,12 +14,12 @@ use std::time::Duration;
 use karmada_api::binding::{ObjectReference, ResourceBinding};
 use karmada_api::strings::events;
 use karmada_api::{names, object};
-use karmada_core::belonging;
 use karmada_core::dependencies::attached::{self, Attach, Left};
 use karmada_core::dependencies::recorded::{self, Candidate};
 use karmada_core::dependencies::{self, Problem, Sight, Wanted};
 use karmada_core::feature_gates::Gate;
 use karmada_core::skipped_resources::{SkipRules, skips_kind};
+use karmada_core::template_ownership;
 use karmada_interpreter::{DependentObject, Operation};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -193,8 +193,9 @@ impl Dependencies {
         let (api, of): (&dyn Api, _) = (&*self.shared.api, &referrer.spec.resource);
         let Some(kind) = api.resource_of(&of.api_version, &of.kind) else { return Ok(None) };
         let found: Option<Value> = fetch::get(api, &kind, &of.namespace, &of.name).await?;
-        let its_own =
-            |template: &Value| !object::deleting(template) && !belonging::is_of_another(referrer, template);
+        let its_own = |template: &Value| {
+            !object::deleting(template) && !template_ownership::is_of_another(referrer, template)
+        };
         Ok(found.filter(its_own))
     }
 
@@ -327,7 +328,7 @@ impl Controller for Dependencies {
         }
         let (of, operation) = (&binding.spec.resource, Operation::InterpretDependency);
         let known = self.shared.interpreter.enabled(&of.api_version, &of.kind, operation);
-        if !known || belonging::out_of_reach(&binding).is_some() {
+        if !known || template_ownership::out_of_reach(&binding).is_some() {
             return self.let_go(key, Some(&binding)).await;
         }
         let Some(template) = self.template(&binding).await? else { return Ok(Action::Done) };

@@ -13,10 +13,10 @@ use karmada_api::cluster::Cluster;
 use karmada_api::multi_cluster_service::MultiClusterService;
 use karmada_api::strings::{events, finalizers, labels};
 use karmada_api::{names, object};
-use karmada_core::belonging;
 use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
 use karmada_core::skipped_resources::SkipRules;
+use karmada_core::template_ownership;
 use serde_json::Value;
 
 use crate::controller_context::{ControllerContext, Works};
@@ -214,7 +214,8 @@ impl MultiClusterServices {
             return Ok(Err(core::name_is_taken(&name)));
         }
         let goes_first = |existing: &ResourceBinding| {
-            existing.metadata.deletion_timestamp.is_some() || belonging::is_of_another(existing, &template)
+            existing.metadata.deletion_timestamp.is_some()
+                || template_ownership::is_of_another(existing, &template)
         };
         if existing.as_ref().is_some_and(goes_first) {
             return Ok(Ok(false));

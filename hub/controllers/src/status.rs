@@ -12,8 +12,8 @@ use karmada_api::binding::{AggregatedStatusItem, ObjectReference, ResourceBindin
 use karmada_api::names;
 use karmada_api::strings::events;
 use karmada_api::work::{Work, WorkSpec, WorkStatus};
-use karmada_core::belonging;
 use karmada_core::status::Interpreted;
+use karmada_core::template_ownership;
 use karmada_core::{binding, status};
 use karmada_interpreter::{InterpretError, Operation};
 use parking_lot::Mutex;
@@ -402,7 +402,7 @@ impl BindingStatus {
         binding: &ResourceBinding,
         items: &[AggregatedStatusItem],
     ) -> Result<Option<u64>, Error> {
-        if belonging::out_of_reach(binding).is_some() {
+        if template_ownership::out_of_reach(binding).is_some() {
             return Ok(Some(0));
         }
         let Some((kind, found)) = self.template(&binding.spec.resource).await? else { return Ok(Some(0)) };

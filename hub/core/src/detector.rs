@@ -25,9 +25,9 @@ use serde_json::Value;
 use self::activation::Activation;
 pub use self::preemption::Takeover;
 pub use self::reading::{Parts, Reading};
-use crate::belonging;
 use crate::cluster_expressions;
 use crate::skipped_resources::SkipRules;
+use crate::template_ownership;
 
 /// How closely a selector means an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -331,12 +331,13 @@ pub fn plan_binding(
         let (name, owner) = (existing.name().to_owned(), owner.uid.clone());
         return Err(BindingError::OtherOwner { name, owner });
     }
-    if belonging::is_of_another_kind(existing, object::api_version(template), object::kind(template)) {
+    if template_ownership::is_of_another_kind(existing, object::api_version(template), object::kind(template))
+    {
         let placed = &existing.spec.resource;
         let places = format!("{} of {}", placed.kind, placed.api_version);
         return Err(BindingError::OtherKind { name: existing.name().to_owned(), places });
     }
-    if belonging::is_left_over(existing, Some(template)) {
+    if template_ownership::is_left_over(existing, Some(template)) {
         return Ok(BindingChange::Replace);
     }
     let mut wanted = existing.clone();

@@ -24,7 +24,6 @@
 //! rules + an object    ── residency ─▶ in which clusters it may be
 //! ```
 
-pub mod belonging;
 pub mod binding;
 pub mod cluster;
 pub mod cluster_expressions;
@@ -58,6 +57,7 @@ pub mod skipped_resources;
 pub mod status;
 pub mod taint_policy;
 pub mod targets;
+pub mod template_ownership;
 pub mod unified_auth;
 pub mod work_name_taken;
 

@@ -14,10 +14,10 @@ use karmada_api::{names, object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::belonging;
 use crate::multi_cluster_service::{Question, Questions, asking, told};
 use crate::service_import::{self, API};
 use crate::targets::target_clusters;
+use crate::template_ownership;
 
 /// Kind of ServiceExports.
 pub const KIND: &str = "ServiceExport";
@@ -59,7 +59,7 @@ fn targets<'a>(export: Option<&Value>, binding: Option<&'a ResourceBinding>) -> 
             binding.metadata.deletion_timestamp.is_none()
                 && !object::deleting(export)
                 && (&*placed.api_version, &*placed.kind) == (API, KIND)
-                && !belonging::is_of_another(binding, export)
+                && !template_ownership::is_of_another(binding, export)
         })
     };
     binding.filter(is_its).map(target_clusters).unwrap_or_default()

@@ -28,7 +28,7 @@ use bytes::Bytes;
 use karmada_proto::credit::{CreditWindow, SendCredit};
 use karmada_proto::digest::Seed;
 use karmada_proto::v1::{self, Close, CloseCode, RetryClass, Table, hub_frame};
-use karmada_proto::{ASK, cadence, frame};
+use karmada_proto::{ASK, frame, keepalive};
 
 use self::agent_questions::AgentQuestions;
 pub use self::agent_questions::refusal;
@@ -131,7 +131,7 @@ impl Session {
             inbox: Inbox::default(),
             reports_held_until: None,
             report_retry: options.report_retry,
-            line: Liveness::new(cadence::FIRST.max(options.ping_min), now),
+            line: Liveness::new(keepalive::FIRST.max(options.ping_min), now),
             leave_by: None,
             is_to_relist: false,
             no_relist_before: Duration::ZERO,

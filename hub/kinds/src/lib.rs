@@ -9,7 +9,7 @@ pub mod catalogue;
 mod certificate_status;
 pub mod conversion;
 pub mod defaults;
-pub mod dropped;
+pub mod disabled_fields;
 pub mod field_selector;
 pub mod flow_control;
 pub mod kind;

@@ -13,8 +13,8 @@
 //! `preserveResourcesOnDeletion`. No mark is needed for that: such a dependant keeps its reference to an owner that is then absent, and
 //! is collected, after a restart as well.
 
+mod attempt_to_delete;
 mod graph;
-mod verdict;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use self::attempt_to_delete::{OwnerState, Verdict, decide, is_of_the_hub};
 use self::graph::Graph;
 pub use self::graph::ObjectId;
-use self::verdict::{OwnerState, Verdict, decide, is_of_the_hub};
 use super::{find, gone_is_fine, mentions};
 use karmada_controller_runtime::informer::{Informers, Notice};
 use karmada_controller_runtime::port::{Api, ApiError, Change, DeletionPropagation, Object, Resource};

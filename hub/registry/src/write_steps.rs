@@ -21,7 +21,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
-use karmada_kinds::{dropped, strategy};
+use karmada_kinds::{disabled_fields, strategy};
 use karmada_schema::Empties;
 use karmada_schema::object::{ObjectKey, Stored, encode, meta};
 use serde_json::{Value, json};
@@ -203,10 +203,15 @@ impl<'a> Write<'a> {
         match &self.before {
             Some(Before { object: old, .. }) => {
                 self.asked_for = strategy::raised_by_dropped(definition, old, &self.object);
-                dropped::drop_disabled_fields(definition, &options.subresource, &mut self.object, Some(old));
+                disabled_fields::drop_disabled_fields(
+                    definition,
+                    &options.subresource,
+                    &mut self.object,
+                    Some(old),
+                );
             }
             None => {
-                dropped::drop_disabled_fields(definition, "", &mut self.object, None);
+                disabled_fields::drop_disabled_fields(definition, "", &mut self.object, None);
                 options.warnings.extend((definition.row.finish_create)(&mut self.object));
                 let template = &self.object["spec"]["template"]["metadata"]["labels"];
                 if self.shares_labels && template.is_object() {

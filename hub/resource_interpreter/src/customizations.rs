@@ -16,7 +16,7 @@ use karmada_lua::{Customization, Customized};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::webhooks::InterpreterWebhooks;
+use crate::webhook_questions::InterpreterWebhooks;
 
 /// What is asked at the sites.
 const AT_SITES: [Operation; 3] = [Operation::Retain, Operation::InterpretStatus, Operation::InterpretHealth];

@@ -6,8 +6,8 @@
 mod answer_cache;
 mod collect_questions;
 pub mod customizations;
-pub mod webhooks;
+pub mod webhook_questions;
 
 pub use collect_questions::Noting;
 pub use customizations::Customizations;
-pub use webhooks::{InterpreterWebhooks, WebhookCaller};
+pub use webhook_questions::{InterpreterWebhooks, WebhookCaller};

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::workloads;
+use super::simulated_controllers;
 use crate::registry_api::RegistryApi;
 use crate::{AccessSettings, Hub, LifecycleSettings, Serves, Settings, StoreKind};
 
@@ -60,7 +60,7 @@ impl Member {
             Arc::new(Workqueues::default()),
         );
         let client: Arc<dyn Api> = Arc::new(client);
-        tasks.spawn(workloads::run(client, api.registry.clone(), stop.clone()).boxed());
+        tasks.spawn(simulated_controllers::run(client, api.registry.clone(), stop.clone()).boxed());
         Ok(Member { name: name.to_owned(), api })
     }
 }

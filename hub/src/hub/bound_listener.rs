@@ -16,7 +16,7 @@ use crate::addresses::{public_address, url};
 use crate::data_dir::DataDir;
 use crate::server_certificate::PortTls;
 use crate::settings::Settings;
-use crate::{cluster_info, extension_servers};
+use crate::{cluster_info, extension_apiserver_authentication};
 
 /// A port that is listened on, and not served yet.
 pub(super) struct Port {
@@ -44,7 +44,7 @@ impl Port {
         cluster_info::publish(registry, &url, &data.authorities().bundle_pem()).await?;
         let proxies = settings.access.proxy.as_ref().map(|proxy| proxy.ca_pem.as_str());
         let tls = PortTls::new(data, own_names(settings), proxies, now)?;
-        extension_servers::publish(registry, data, settings.access.proxy.as_ref()).await?;
+        extension_apiserver_authentication::publish(registry, data, settings.access.proxy.as_ref()).await?;
         let public = public_address(&settings.advertise, address);
         kubernetes_service::ensure_service(registry, address.port(), public)
             .await

@@ -5,7 +5,7 @@
 //! interpreters in order, so that customizations stand before both.
 //!
 //! Beside the interpreter: [`retain_metadata`] merges what the hub wants with what a member has, whatever the kind, [`conflict_resolution`] says whether it may, and
-//! [`summary`] counts a member's nodes and resources, and [`node_room`] says how much more they have room for.
+//! [`resource_summary`] counts a member's nodes and resources, and [`node_room`] says how much more they have room for.
 
 pub mod aggregate;
 pub mod conflict_resolution;
@@ -18,12 +18,12 @@ pub mod pod_request;
 pub mod question;
 pub mod reflect;
 pub mod replicas;
+pub mod reported_status;
+pub mod resource_summary;
 pub mod retain;
 pub mod retain_metadata;
 mod row;
-pub mod summary;
 mod thirdparty;
-pub mod trust;
 pub mod usage;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use karmada_api::cluster::ResourceModel;
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
 use karmada_interpreter::{
     Answer, Chain, DependentObject, InterpretError, Interpreter, Native, Operation, Replicas,
-    conflict_resolution, health_of, retain, retain_metadata, summary,
+    conflict_resolution, health_of, resource_summary, retain, retain_metadata,
 };
 use proptest::prelude::*;
 use recorded::{BESIDE, Differences, Verdict, compare};
@@ -168,12 +168,12 @@ fn recorded_summary() {
         let pods: Vec<PodUse> = list("pods").iter().map(PodUse::of).collect();
         let models: Vec<ResourceModel> =
             serde_json::from_value(case.get("resourceModels").cloned().unwrap_or(json!([]))).unwrap();
-        let mut summary = summary::resource_summary(&nodes, &pods, &models);
+        let mut summary = resource_summary::resource_summary(&nodes, &pods, &models);
         let modelings = std::mem::take(&mut summary.allocatable_modelings);
         let wanted_modelings = case.get("allocatableModelings").cloned().unwrap_or(json!([]));
         compare(
             &json!([case["nodeSummary"], case["resourceSummary"], wanted_modelings]),
-            &json!([summary::node_summary(&nodes), summary, modelings]),
+            &json!([resource_summary::node_summary(&nodes), summary, modelings]),
         )
     });
 }

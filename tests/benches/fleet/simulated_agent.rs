@@ -20,8 +20,8 @@ use karmada_agent::session::{Change, Ended, HeldWork, Opening, Phase, Session, U
 use karmada_bare::{Incoming, Limits, Outgoing};
 use karmada_certs::SealKeys;
 use karmada_proto::MESSAGE_LIMIT;
-use karmada_proto::cadence::Cadence;
 use karmada_proto::digest::{self, Seed, WorkHeader};
+use karmada_proto::keepalive::Cadence;
 use karmada_proto::v1::{AgentFrame, Applied, HubFrame, Seen};
 use tokio::sync::{Notify, mpsc};
 

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match tests::kube::build(&tests::kube::bin_dir()) {
+    match tests::kube_binaries::build(&tests::kube_binaries::bin_dir()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tests::built::program;
 use tests::folder::Folder;
-use tests::kube::{programs, programs_or_skip};
+use tests::kube_binaries::{programs, programs_or_skip};
 use tests::kubectl::Output;
 use tests::process::{Process, Program};
 use tests::wait::{TIMEOUT, eventually, so};

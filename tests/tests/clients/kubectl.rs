@@ -87,7 +87,7 @@ impl Server {
     }
 
     fn shell(&self, folder: &Path, line: &str) -> Printed {
-        let bin = tests::kube::kubectl_folder();
+        let bin = tests::kube_binaries::kubectl_folder();
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("timeout")
             .args(["60", "sh", "-c", line])

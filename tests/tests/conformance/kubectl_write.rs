@@ -138,7 +138,7 @@ fn objects_are_edited_patched_labelled_and_scaled() {
     let kubectl = subject.kubectl_in("change");
     kubectl.apply(MAP);
     kubectl.ok(&["create", "deployment", "web", "--image=nginx:1", "--replicas=0"]);
-    let edited = std::process::Command::new(&tests::kube::programs().kubectl)
+    let edited = std::process::Command::new(&tests::kube_binaries::programs().kubectl)
         .args(["edit", "cm", "m", "--kubeconfig"])
         .arg(kubectl.kubeconfig())
         .args(["--namespace", &kubectl.field(&["cm", "m"], "{.metadata.namespace}")])

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tests::link::Link;
+use tests::faulty_link::Link;
 use tests::wait::{TIMEOUT, eventually};
 
 use crate::private_site::{Line, WORKS};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tests::api::{condition, text_at};
-use tests::kube::member_version;
+use tests::kube_binaries::member_version;
 use tests::kubectl::Kubectl;
 use tests::wait::{TIMEOUT, eventually, so};
 

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tests::agent::{Agent, AgentOptions};
 use tests::api::{Api, condition, text_at};
 use tests::built::program;
+use tests::faulty_link::Link;
 use tests::folder::Folder;
 use tests::hub::{Hub, HubOptions};
-use tests::kube::programs_or_skip;
+use tests::kube_binaries::programs_or_skip;
 use tests::kubectl::{Kubectl, Output};
-use tests::link::Link;
 use tests::member::{Member, MemberOptions};
 use tests::wait::{TIMEOUT, eventually, so};
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tests::agent::{Agent, AgentOptions};
 use tests::api::{condition, text_at};
 use tests::hub::Hub;
-use tests::kube::member_version;
+use tests::kube_binaries::member_version;
 use tests::middlebox::{Kind, Middlebox};
 use tests::wait::{eventually, so};
 

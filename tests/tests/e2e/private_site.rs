@@ -6,10 +6,10 @@ use karmada_api::strings::finalizers;
 use serde_json::{Value, json};
 use tests::agent::{Agent, AgentOptions};
 use tests::api::{Api, text_at};
+use tests::faulty_link::Link;
 use tests::folder::Folder;
 use tests::hub::{Hub, HubOptions};
-use tests::kube::programs_or_skip;
-use tests::link::Link;
+use tests::kube_binaries::programs_or_skip;
 use tests::member::{Member, MemberOptions};
 use tests::wait::{TIMEOUT, eventually, so, throughout};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tests::agent::{Agent, AgentOptions};
 use tests::hub::{Hub, HubOptions};
-use tests::kube::programs_or_skip;
+use tests::kube_binaries::programs_or_skip;
 use tests::member::{Member, MemberOptions};
 use tests::wait::{TIMEOUT, eventually, so};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tests::link::Link;
+use tests::faulty_link::Link;
 use tests::wait::{TIMEOUT, eventually, so};
 
 use crate::fleet::{get, has_condition};

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use karmada_proto::cadence::{Cadence, unanswered_after};
+use karmada_proto::keepalive::{Cadence, unanswered_after};
 use karmada_proto::v1;
 
 /// The line to the hub.

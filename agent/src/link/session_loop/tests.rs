@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use futures::stream;
-use karmada_proto::cadence::Cadence;
+use karmada_proto::keepalive::Cadence;
 use karmada_proto::v1::{Upsert, Welcome, hub_frame};
 use karmada_proto::{body, frame};
 use proptest::prelude::*;

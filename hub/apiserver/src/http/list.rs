@@ -22,8 +22,8 @@ use karmada_schema::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::answer_body::Body;
+use super::list_body::{self, Part};
 use super::negotiation::{AnswerFormat, Encoding, Shape};
-use super::pieces::{self, Part};
 use super::resource_call::ResourceCall;
 use super::table::{self, Columns, Include};
 use super::target::Query;
@@ -179,9 +179,10 @@ impl ApiServer {
         // JSON is YAML: what is long is not parsed to be written in another way.
         let is_short = || items.iter().map(|object| object.json_len()).sum::<usize>() <= LONGEST_YAML;
         if format.encoding == Encoding::Yaml && is_short() {
-            return respond::document(StatusCode::OK, pieces::concat(&parts), format);
+            return respond::document(StatusCode::OK, list_body::concat(&parts), format);
         }
-        let mut response = respond::with_type(StatusCode::OK, pieces::pieces(parts), format.content_type());
+        let mut response =
+            respond::with_type(StatusCode::OK, list_body::pieces(parts), format.content_type());
         if format.shape == Shape::Whole {
             response.extensions_mut().insert(respond::CachedBytes);
         }

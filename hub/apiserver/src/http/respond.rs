@@ -21,9 +21,9 @@ use karmada_definitions::status::Status;
 use karmada_schema::{protobuf, yaml};
 use serde_json::Value;
 
+use super::list_body::{Part, pieces};
 use super::memory_shares::{self, FROM, TakenMemory};
 use super::negotiation::{AnswerFormat, Encoding};
-use super::pieces::{Part, pieces};
 
 /// Bodies from this size on are compressed for clients that accept it (kube-apiserver's threshold).
 const GZIP_FROM: u64 = 128 << 10;

@@ -11,8 +11,8 @@ use karmada_kinds::conversion;
 use karmada_schema::object::Stored;
 use serde_json::{Value, json};
 
+use super::list_body::Part;
 use super::negotiation::{Meta, Shape};
-use super::pieces::Part;
 
 /// What of the object goes into a table's rows (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use karmada_api::strings::{annotations, finalizers, labels};
 
 use super::agreement::{Wish, agree};
 use super::label_key;
-use crate::belonging;
 use crate::targets::target_clusters;
+use crate::template_ownership;
 
 /// What another referrer wishes, by namespace and name; none where there is no such referrer.
 pub type Wishes<'a> = &'a dyn Fn(&str, &str) -> Option<Wish>;
@@ -172,7 +172,7 @@ pub fn attach(
     }
     let mut owners = existing.metadata.owner_references.iter().flatten();
     let is_anothers = owners.any(|owner| owner.controller == Some(true) && owner.uid != object.uid);
-    if is_anothers || belonging::is_of_another_kind(existing, &object.api_version, &object.kind) {
+    if is_anothers || template_ownership::is_of_another_kind(existing, &object.api_version, &object.kind) {
         return Err(AttachError::OtherOwner(existing.name().to_owned()));
     }
     let mut wanted = existing.clone();

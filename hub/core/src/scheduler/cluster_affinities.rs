@@ -13,8 +13,8 @@ use karmada_api::policy::Placement;
 
 use super::assumptions::Assumed;
 use super::division::{self, Candidate, Division, DivisionError, Mode};
+use super::expression_scores::Scores;
 use super::filter::{self, Unfit};
-use super::scores::Scores;
 use super::{
     ClusterVerdict, Decision, Failure, Input, Outcome, cluster_changes, components, estimate, spread,
 };

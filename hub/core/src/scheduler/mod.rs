@@ -11,9 +11,9 @@ pub mod division;
 pub mod estimate;
 pub mod estimator_answers;
 pub mod events;
+mod expression_scores;
 pub mod filter;
 pub mod queue;
-mod scores;
 pub mod spread;
 pub mod trigger;
 pub mod webster;
@@ -280,7 +280,7 @@ pub fn apply(binding: &ResourceBinding, decision: &Decision) -> Option<ResourceB
         let notes = wanted.metadata.annotations.get_or_insert_default();
         notes.insert(annotations::APPLIED_PLACEMENT.to_owned(), text);
     }
-    scores::note_applied(&mut wanted);
+    expression_scores::note_applied(&mut wanted);
     (wanted != *binding).then_some(wanted)
 }
 

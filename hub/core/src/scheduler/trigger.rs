@@ -7,7 +7,7 @@ use karmada_api::policy::{ClusterAffinityTerm, Placement, ReplicaSchedulingType}
 use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, conditions, labels};
 
 use super::division::Mode;
-use super::{cluster_changes, components, scores};
+use super::{cluster_changes, components, expression_scores};
 
 /// What a binding asks of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn trigger(binding: &ResourceBinding, clusters: &[&Cluster], scheduler: &str
     // What a person asked for counts whatever else changed beside it.
     let mode = if rebalance_asked(binding) { Mode::Fresh } else { Mode::Steady };
     let schedule = |cause| Trigger::Schedule { mode, cause };
-    if placement_changed(binding, placement) || scores::changed(binding) {
+    if placement_changed(binding, placement) || expression_scores::changed(binding) {
         return schedule(SchedulingCause::Placement);
     }
     if replicas_changed(binding, placement) {

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use karmada_api::binding::{AggregatedStatusItem, BindingStatus, Health, LARGEST_BINDING, ResourceBinding};
-use karmada_interpreter::trust;
+use karmada_interpreter::reported_status;
 
 use crate::object_size;
 
@@ -24,7 +24,7 @@ pub(super) fn without_unreadable(
 ) -> AggregatedStatusItem {
     let kind = &binding.spec.resource;
     let Some(status) = &item.status else { return item };
-    if let Err(why) = trust::status(&kind.api_version, &kind.kind, status) {
+    if let Err(why) = reported_status::status(&kind.api_version, &kind.kind, status) {
         item.status = None;
         item.health = Some(Health::Unknown);
         // What stands in the way of applying comes first.

@@ -5,10 +5,10 @@ use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::work::Work;
-use karmada_core::belonging;
 use karmada_core::binding::{self as works, Input, WorkError};
 use karmada_core::overrides;
 use karmada_core::targets::Places;
+use karmada_core::template_ownership;
 use karmada_interpreter::Native;
 use serde_json::{Value, json};
 
@@ -437,8 +437,15 @@ fn a_binding_whose_template_is_gone_is_left_over_unless_somebody_else_ends_it() 
         (&by_hand, None, false),
         (&by_hand, Some(&anew), false),
     ] {
-        assert_eq!(belonging::is_left_over(of, template), left_over, "{:?} {template:?}", of.metadata);
+        assert_eq!(
+            template_ownership::is_left_over(of, template),
+            left_over,
+            "{:?} {template:?}",
+            of.metadata
+        );
     }
-    assert!(belonging::is_of_another(&owned, &anew) && !belonging::is_of_another(&owned, &same));
-    assert!(!belonging::is_of_another(&by_hand, &anew));
+    assert!(
+        template_ownership::is_of_another(&owned, &anew) && !template_ownership::is_of_another(&owned, &same)
+    );
+    assert!(!template_ownership::is_of_another(&by_hand, &anew));
 }

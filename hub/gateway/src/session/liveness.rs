@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use karmada_proto::cadence::{dead_after, late_after};
+use karmada_proto::keepalive::{dead_after, late_after};
 use karmada_proto::v1;
 
 /// An agent may announce silences up to this long.

@@ -12,7 +12,7 @@ use crate::api_service;
 use crate::conversion::{event_from_core, event_to_core};
 use crate::table::{cells::name_and_created, cluster_scoped as cells, core as core_cells};
 use crate::validation::{admission_registration, certificates, events, facts, warnings};
-use crate::{dropped, field_selector, validation};
+use crate::{disabled_fields, field_selector, validation};
 
 pub(super) const GROUPS: &[Group] = &[
     ("rbac.authorization.k8s.io", RBAC),
@@ -170,7 +170,9 @@ const COORDINATION: &[KindRow] = &[KindRow {
     kind: "Lease",
     standard_finalizers: false,
     rules: Rules::Facts(facts::COORDINATION_V1_LEASE),
-    drop_disabled_fields: |new, old| dropped::forget(new, old, "spec", &["strategy", "preferredHolder"]),
+    drop_disabled_fields: |new, old| {
+        disabled_fields::forget(new, old, "spec", &["strategy", "preferredHolder"]);
+    },
     updates_without_version: false,
     creates_on_update: true,
     cells: Some(cells::lease),

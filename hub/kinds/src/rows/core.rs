@@ -16,7 +16,7 @@ use crate::table::{
 use crate::validation::{
     core, endpoints, events, facts, node, persistent_volumes, pod, quota, service, statuses, warnings,
 };
-use crate::{dropped, field_selector, pod_status, volume_status};
+use crate::{disabled_fields, field_selector, pod_status, volume_status};
 
 pub(super) const GROUPS: &[Group] = &[("", CORE)];
 
@@ -76,7 +76,7 @@ const CORE: &[KindRow] = &[
         judged_twice: true,
         parts: &[("status", |new, old, errors| node::node(new, Some(old), errors))],
         warn: |new, _, out| warnings::node(new, out),
-        drop_disabled_fields: |new, old| dropped::forget(new, old, "spec", &["configSource"]),
+        drop_disabled_fields: |new, old| disabled_fields::forget(new, old, "spec", &["configSource"]),
         // A kubelet registers its Node with one.
         created_with_status: true,
         directory: "minions",
@@ -101,7 +101,7 @@ const CORE: &[KindRow] = &[
         metadata_checks: &[Changed, New],
         parts: &[("status", |new, _, errors| statuses::claim(new, errors))],
         warn: |new, _, out| warnings::claim(new, out),
-        drop_disabled_fields: |new, old| dropped::at(new, old, "/spec", dropped::claim),
+        drop_disabled_fields: |new, old| disabled_fields::at(new, old, "/spec", disabled_fields::claim),
         first_status: |_, _| Some(json!({"phase": "Pending"})),
         returns_deleted: true,
         ..KindRow::GO
@@ -117,7 +117,7 @@ const CORE: &[KindRow] = &[
             ("resize", pod::resized),
         ],
         warn: warnings::new_pod,
-        drop_disabled_fields: dropped::whole_pod,
+        drop_disabled_fields: disabled_fields::whole_pod,
         first_status: |pod, _| Some(pod_status::first(pod)),
         finish_create: pod_status::finish_create,
         finish_status: pod_status::finish,
@@ -131,7 +131,9 @@ const CORE: &[KindRow] = &[
         kind: "PodTemplate",
         pod_template: Some("/template"),
         warn: |new, _, out| warnings::pod("template.", &new["template"], out),
-        drop_disabled_fields: |new, old| dropped::at(new, old, "/template/spec", dropped::pod),
+        drop_disabled_fields: |new, old| {
+            disabled_fields::at(new, old, "/template/spec", disabled_fields::pod);
+        },
         returns_deleted: true,
         ..KindRow::COUNTED.with(
             Rules::Object(|new, errors| {
@@ -146,7 +148,7 @@ const CORE: &[KindRow] = &[
         pod_template: Some("/spec/template"),
         parts: &[("status", |new, _, errors| statuses::controller(new, errors))],
         warn: warnings::named_workload,
-        drop_disabled_fields: dropped::template,
+        drop_disabled_fields: disabled_fields::template,
         first_status: |_, _| Some(json!({"replicas": 0})),
         // Where a delete says nothing, dependants stay: the kind is older than garbage collection.
         orphans: true,
@@ -184,7 +186,7 @@ const CORE: &[KindRow] = &[
     KindRow {
         kind: "ServiceAccount",
         metadata_checks: &[Changed, New],
-        drop_disabled_fields: dropped::service_account,
+        drop_disabled_fields: disabled_fields::service_account,
         returns_deleted: true,
         ..KindRow::GO.with(Rules::None, cells::service_account)
     },

@@ -8,7 +8,7 @@ use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
 use super::Group;
-use crate::dropped;
+use crate::disabled_fields;
 use crate::table::network as cells;
 use crate::validation::{facts, network, statuses, warnings};
 
@@ -54,7 +54,7 @@ const DISCOVERY: &[KindRow] = &[KindRow {
     metadata_checks: &[New],
     rules: Rules::Facts(facts::DISCOVERY_V1_ENDPOINT_SLICE),
     warn: |new, _, out| warnings::slice(new, out),
-    drop_disabled_fields: dropped::endpoint_slice,
+    drop_disabled_fields: disabled_fields::endpoint_slice,
     generation: Some(Generation { metadata: Some("labels"), with_dropped: true, ..Generation::USUAL }),
     cells: Some(cells::endpoint_slice),
     ..KindRow::GO

@@ -13,7 +13,7 @@ use crate::table::{
     storage as cells,
 };
 use crate::validation::{devices, facts, storage, warnings};
-use crate::{defaults, dropped};
+use crate::{defaults, disabled_fields};
 
 pub(super) const GROUPS: &[Group] = &[("storage.k8s.io", STORAGE), ("resource.k8s.io", RESOURCE)];
 
@@ -30,7 +30,7 @@ const STORAGE: &[KindRow] = &[
         metadata_checks: &[Changed],
         warn: warnings::token_in_clear,
         drop_disabled_fields: |new, old| {
-            dropped::forget(new, old, "spec", &["preventPodSchedulingIfMissing"]);
+            disabled_fields::forget(new, old, "spec", &["preventPodSchedulingIfMissing"]);
         },
         updates_without_version: false,
         // Its changes alone are counted.
@@ -103,7 +103,7 @@ const RESOURCE: &[KindRow] = &[
     KindRow {
         kind: "ResourceSlice",
         metadata_checks: &[Changed],
-        drop_disabled_fields: |new, old| dropped::at(new, old, "/spec", dropped::slice),
+        drop_disabled_fields: |new, old| disabled_fields::at(new, old, "/spec", disabled_fields::slice),
         date: defaults::date_taints,
         generation: Some(Generation { with_dropped: true, ..Generation::USUAL }),
         ..OF_STORAGE.with(Rules::Facts(facts::RESOURCE_V1_RESOURCE_SLICE), cells::resource_slice)

@@ -12,7 +12,7 @@ use super::Group;
 use crate::conversion::{autoscaler_v1, autoscaler_v2, disown_changed};
 use crate::table::workloads as cells;
 use crate::validation::{autoscaling, facts, job, statuses, warnings};
-use crate::{defaults, dropped};
+use crate::{defaults, disabled_fields};
 
 pub(super) const GROUPS: &[Group] =
     &[("apps", APPS), ("batch", BATCH), ("autoscaling", AUTOSCALING), ("policy", POLICY)];
@@ -27,7 +27,7 @@ const APPS: &[KindRow] = &[
         kind: "DaemonSet",
         pod_template: Some("/spec/template"),
         warn: warnings::workload,
-        drop_disabled_fields: dropped::template,
+        drop_disabled_fields: disabled_fields::template,
         first_status: |_, _| {
             Some(json!({
                 "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
@@ -40,7 +40,7 @@ const APPS: &[KindRow] = &[
         kind: "Deployment",
         pod_template: Some("/spec/template"),
         warn: warnings::named_workload,
-        drop_disabled_fields: dropped::template,
+        drop_disabled_fields: disabled_fields::template,
         status_keeps: &["labels"],
         // Annotations are copied to replica sets.
         generation: Some(Generation { metadata: Some("annotations"), ..Generation::USUAL }),
@@ -50,7 +50,7 @@ const APPS: &[KindRow] = &[
         kind: "ReplicaSet",
         pod_template: Some("/spec/template"),
         warn: warnings::named_workload,
-        drop_disabled_fields: dropped::template,
+        drop_disabled_fields: disabled_fields::template,
         first_status: |_, _| Some(json!({"replicas": 0})),
         ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_REPLICA_SET), cells::replica_set)
     },
@@ -59,7 +59,7 @@ const APPS: &[KindRow] = &[
         pod_template: Some("/spec/template"),
         name: NameRule::Label,
         warn: warnings::stateful_set,
-        drop_disabled_fields: dropped::stateful_set,
+        drop_disabled_fields: disabled_fields::stateful_set,
         first_status: |_, _| Some(json!({"availableReplicas": 0, "replicas": 0})),
         ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_STATEFUL_SET), cells::stateful_set)
     },
@@ -71,7 +71,7 @@ const BATCH: &[KindRow] = &[
         pod_template: Some("/spec/jobTemplate/spec/template"),
         warn: warnings::cron_job,
         drop_disabled_fields: |new, old| {
-            dropped::at(new, old, "/spec/jobTemplate/spec/template/spec", dropped::pod);
+            disabled_fields::at(new, old, "/spec/jobTemplate/spec/template/spec", disabled_fields::pod);
         },
         ..KindRow::COUNTED.with(Rules::Facts(facts::BATCH_V1_CRON_JOB), cells::cron_job)
     },
@@ -81,7 +81,7 @@ const BATCH: &[KindRow] = &[
         known: BuiltinKind::Job,
         metadata_checks: &[New, Changed],
         warn: warnings::named_workload,
-        drop_disabled_fields: dropped::template,
+        drop_disabled_fields: disabled_fields::template,
         finish_create: defaults::select_by_uid,
         // Where a delete says nothing, dependants stay: so it was before there was garbage collection.
         orphans: true,

@@ -356,7 +356,7 @@ const ACTED_ON: &[Acted] = &[
     (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.conditionStatus", REMEDY, "condition_status"),
     (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.conditionType", REMEDY, "condition_type"),
     (&["Remedy"], "spec.decisionMatches[].clusterConditionMatch.operator", REMEDY, "operator"),
-    (WEBHOOKS, "webhooks[].clientConfig.caBundle", "hub/src/fleet/interpreter_webhook_calls.rs", "caBundle"),
+    (WEBHOOKS, "webhooks[].clientConfig.caBundle", "hub/src/fleet/interpreter_webhook_client.rs", "caBundle"),
     (WEBHOOKS, "webhooks[].clientConfig.service.name", CALLS, "\"name\""),
     (WEBHOOKS, "webhooks[].clientConfig.service.namespace", CALLS, "\"namespace\""),
     (WEBHOOKS, "webhooks[].clientConfig.service.path", CALLS, "\"path\""),

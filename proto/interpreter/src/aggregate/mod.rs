@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::Answer;
 use crate::reflect::number;
-use crate::trust::MOST;
+use crate::reported_status::MOST;
 
 /// The statuses of those clusters that reported one.
 pub(crate) fn reported(items: &[AggregatedStatusItem]) -> impl Iterator<Item = &Value> {

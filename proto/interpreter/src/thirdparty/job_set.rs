@@ -12,8 +12,8 @@ use super::reflect::{Generations, Reflection, reflect};
 use super::rollup::{clusters, put, since};
 use crate::aggregate::{reported, status_mut, sums};
 use crate::reflect::number;
+use crate::reported_status::MOST;
 use crate::row::{NONE, Row};
-use crate::trust::MOST;
 use crate::{Answer, DependentObject};
 
 /// JobSet.

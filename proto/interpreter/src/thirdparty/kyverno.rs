@@ -11,8 +11,8 @@ use super::read::{conditions, present, text, whole};
 use super::reflect::{Generations, Reflection, reflect};
 use super::rollup::put;
 use crate::aggregate::{reported, status_mut};
+use crate::reported_status::MOST;
 use crate::row::{NONE, Row};
-use crate::trust::MOST;
 use crate::{Answer, InterpretError};
 
 /// Policy and ClusterPolicy.

@@ -11,8 +11,8 @@ use super::reflect::{Generations, Reflection, reflect};
 use super::rollup::{alone, clusters, put, since};
 use super::{conditions, pods};
 use crate::aggregate::{clear_status, reported, status_mut, sums};
+use crate::reported_status::MOST;
 use crate::row::{NONE, Row};
-use crate::trust::MOST;
 use crate::{Answer, InterpretError};
 
 /// Job.

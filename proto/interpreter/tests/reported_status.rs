@@ -1,11 +1,11 @@
 //! What one cluster may report of each kind, by table: the rest is left out before it is added up.
 #![allow(clippy::unwrap_used)]
 
-use karmada_interpreter::trust;
+use karmada_interpreter::reported_status;
 use serde_json::{Value, json};
 
 fn judge(api_version: &str, kind: &str, status: &Value) -> Result<(), String> {
-    trust::status(api_version, kind, status)
+    reported_status::status(api_version, kind, status)
 }
 
 #[test]

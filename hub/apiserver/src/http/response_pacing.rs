@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::answer_body::Body;
-use super::heavy::HeavyRequest;
+use super::heavy_requests::HeavyRequest;
 use super::memory_shares::TakenMemory;
 use crate::fairness::Seat;
 
@@ -121,7 +121,7 @@ impl http_body::Body for Paced {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::pieces::pieces;
+    use crate::http::list_body::pieces;
     use crate::http::respond::full;
     use futures::FutureExt;
 
