@@ -4,11 +4,15 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use jiff::SignedDuration;
+use karmada_agent::cluster_status::StatusOptions;
 use karmada_agent::link::dial::Transports;
 use karmada_agent::metrics::bind_address;
 use karmada_agent::tunnel::allowed::{Allowed, STANDARD};
+use karmada_api::readiness::Thresholds;
 use karmada_certs::{JoinToken, Pin};
 use tracing_subscriber::EnvFilter;
 
@@ -59,6 +63,19 @@ pub struct Args {
     /// that uses the cluster's DNS.
     #[arg(long, env = "KARMADA_REPORT_SERVICE_NAMES")]
     pub report_service_names: bool,
+    /// How often the cluster is looked at, and its status told where it changed, such as 10s.
+    #[arg(long, default_value = "10s", value_parser = frequency)]
+    pub cluster_status_update_frequency: Duration,
+    /// How long the member's API server must be well before the cluster is Ready again, such as 30s.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub cluster_success_threshold: SignedDuration,
+    /// How long it must fail before the cluster is no longer Ready, such as 30s.
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub cluster_failure_threshold: SignedDuration,
+    /// Whether the member's Nodes and Pods are watched, so that the hub knows its nodes and its room. Without, nothing that is divided by room goes
+    /// there.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
+    pub enable_cluster_resource_modeling: bool,
     /// What users of the hub may ask of this cluster by way of it, in their own names: words of get, list, watch, logs, exec, attach,
     /// port-forward, proxy, create, update, patch, delete, with commas between; or all, or none.
     #[arg(long, env = "KARMADA_ALLOW_REQUESTS", default_value = STANDARD, value_parser = Allowed::from_str)]
@@ -75,6 +92,34 @@ pub struct Args {
     /// How it is written.
     #[arg(long, env = "KARMADA_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+fn duration(text: &str) -> Result<SignedDuration, String> {
+    let span = text.parse().ok().filter(|span: &SignedDuration| !span.is_negative());
+    span.ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
+}
+
+/// A span between two looks: a second at least, as each costs the member some requests.
+fn frequency(text: &str) -> Result<Duration, String> {
+    let span = duration(text)?.unsigned_abs();
+    if span < Duration::from_secs(1) {
+        return Err(format!("{text:?} is shorter than a second"));
+    }
+    Ok(span)
+}
+
+impl Args {
+    /// How the member is looked at.
+    pub fn status(&self) -> StatusOptions {
+        StatusOptions {
+            frequency: self.cluster_status_update_frequency,
+            thresholds: Thresholds {
+                success: self.cluster_success_threshold,
+                failure: self.cluster_failure_threshold,
+            },
+            resource_modeling: self.enable_cluster_resource_modeling,
+        }
+    }
 }
 
 /// An address, or none.
@@ -127,6 +172,50 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_cluster_is_looked_at_as_the_flags_say_and_else_as_karmadas_agent_does() {
+        let read = |words: &[&str]| {
+            Args::try_parse_from(std::iter::once(&"karmada-agent").chain(words)).map(|args| args.status())
+        };
+        assert_eq!(read(&[]).unwrap(), StatusOptions::default());
+        let words = [
+            "--cluster-status-update-frequency=1m",
+            "--cluster-success-threshold=5s",
+            "--cluster-failure-threshold=1m30s",
+            "--enable-cluster-resource-modeling=false",
+        ];
+        let said = read(&words).unwrap();
+        assert_eq!((said.frequency.as_secs(), said.resource_modeling), (60, false));
+        assert_eq!((said.thresholds.success.as_secs(), said.thresholds.failure.as_secs()), (5, 90));
+        for wrong in [
+            "--cluster-status-update-frequency=0s",
+            "--cluster-success-threshold=-1s",
+            "--cluster-failure-threshold=soon",
+            "--enable-cluster-resource-modeling=perhaps",
+        ] {
+            assert!(read(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    /// Karmada's flags, as they were recorded: each is here with its default, or documented with the reason why it is not.
+    #[test]
+    fn each_flag_of_karmadas_agent_is_here_or_documented() {
+        let command = Args::command();
+        let page = include_str!("../README.md");
+        let recorded = include_str!("../data/karmada_flags.tsv");
+        for line in recorded.lines().filter(|line| !line.starts_with('#')) {
+            let [flag, default, place] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag));
+            let values = arg.map(|arg| {
+                let values = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+                values.collect::<Vec<_>>().join(",")
+            });
+            assert_eq!(values, (place == "here").then(|| default.to_owned()), "--{flag}");
+            let is_row = |line: &&str| line.starts_with("| `--") && line.contains(&format!("`--{flag}`"));
+            assert_eq!(page.lines().filter(is_row).count(), usize::from(place != "here"), "--{flag}");
+        }
     }
 
     /// What the unit's environment file is told to hold is read by this program, or is in the unit's own command line.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use karmada_api::cluster::{ApiEnablement, ResourceModel};
+use karmada_api::readiness::Thresholds;
 use karmada_api::strings::conditions as c;
 use karmada_interpreter::node_room::{self, NodeRoom};
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
@@ -26,21 +27,43 @@ use crate::member::{Gvk, Member, MemberError, MemberEvent, ObjectId, Probe, Watc
 
 mod bounds;
 
-/// Between two looks.
-const PERIOD: Duration = Duration::from_secs(10);
+/// Before a watch that ended is begun again.
+const PAUSE: Duration = Duration::from_secs(10);
 /// After the first news of nodes or pods, more is waited for this long.
 const DEBOUNCE: Duration = Duration::from_millis(500);
-/// Readiness flips only after this long of the other answer.
-const FLIP: Duration = Duration::from_secs(30);
+/// How a member is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusOptions {
+    /// Between two looks.
+    pub frequency: Duration,
+    /// How long the other answer must last before readiness flips.
+    pub thresholds: Thresholds,
+    /// Whether nodes and Pods are watched: without them the cluster tells neither its nodes nor its room.
+    pub resource_modeling: bool,
+}
+
+impl Default for StatusOptions {
+    /// As Karmada's flags are by themselves.
+    fn default() -> Self {
+        let frequency = Duration::from_secs(10);
+        StatusOptions { frequency, thresholds: Thresholds::default(), resource_modeling: true }
+    }
+}
 
 /// Readiness with hysteresis. Pure; `now` is monotonic.
 #[derive(Debug, Default)]
 pub struct Readiness {
+    thresholds: Thresholds,
     shown: Option<Probe>,
     other_since: Option<Duration>,
 }
 
 impl Readiness {
+    /// Nothing is known yet.
+    pub fn new(thresholds: Thresholds) -> Self {
+        Readiness { thresholds, ..Readiness::default() }
+    }
+
     /// Takes a probe's answer; what to show.
     pub fn observe(&mut self, probe: Probe, now: Duration) -> Probe {
         let Some(shown) = self.shown else {
@@ -53,7 +76,8 @@ impl Readiness {
             return probe;
         }
         let since = *self.other_since.get_or_insert(now);
-        if now.saturating_sub(since) >= FLIP {
+        let lasts = if probe == Probe::Ok { self.thresholds.success } else { self.thresholds.failure };
+        if now.saturating_sub(since) >= lasts.unsigned_abs() {
             (self.shown, self.other_since) = (Some(probe), None);
             return probe;
         }
@@ -213,11 +237,19 @@ impl View {
 }
 
 /// Reports the cluster's status until `stop`.
-pub async fn run(shared: Arc<AgentState>, member: Arc<dyn Member>, stop: CancellationToken) {
+pub async fn run(
+    shared: Arc<AgentState>,
+    member: Arc<dyn Member>,
+    options: StatusOptions,
+    stop: CancellationToken,
+) {
     let started = Instant::now();
-    let (mut view, mut readiness) = (View::default(), Readiness::default());
-    let mut nodes = watch(&member, "Node", "");
-    let mut pods = watch(&member, "Pod", "");
+    let (mut view, mut readiness) = (View::default(), Readiness::new(options.thresholds));
+    let watched = |kind| match options.resource_modeling {
+        true => watch(&member, kind, ""),
+        false => futures::stream::pending().boxed(),
+    };
+    let (mut nodes, mut pods) = (watched("Node"), watched("Pod"));
     let mut next_look = Instant::now();
     let mut next_report = next_look;
     let mut shown = Probe::Ok;
@@ -231,7 +263,7 @@ pub async fn run(shared: Arc<AgentState>, member: Arc<dyn Member>, stop: Cancell
             if probe != Probe::Unreachable {
                 look(&*member, &mut view).await;
             }
-            next_look = Instant::now() + PERIOD;
+            next_look = Instant::now() + options.frequency;
             next_report = Instant::now();
         }
         if Instant::now() >= next_report {
@@ -294,7 +326,7 @@ fn take<T: Clone + PartialEq>(
             false
         }
         None => {
-            let pause = futures::stream::once(tokio::time::sleep(PERIOD)).filter_map(|()| async { None });
+            let pause = futures::stream::once(tokio::time::sleep(PAUSE)).filter_map(|()| async { None });
             *stream = pause.chain(again()).boxed();
             false
         }
@@ -319,111 +351,4 @@ async fn look(member: &dyn Member, view: &mut View) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readiness_flips_after_half_a_minute_and_begins_at_once() {
-        let mut readiness = Readiness::default();
-        let mut at = |probe, seconds| readiness.observe(probe, Duration::from_secs(seconds));
-        assert_eq!(at(Probe::Unreachable, 0), Probe::Unreachable);
-        assert_eq!(at(Probe::Ok, 10), Probe::Unreachable);
-        assert_eq!(at(Probe::Ok, 30), Probe::Unreachable);
-        assert_eq!(at(Probe::Ok, 40), Probe::Ok);
-        assert_eq!(at(Probe::Unhealthy, 50), Probe::Ok);
-        assert_eq!(at(Probe::Ok, 60), Probe::Ok);
-        assert_eq!(at(Probe::Unhealthy, 70), Probe::Ok, "the count begins anew");
-        assert_eq!(at(Probe::Unreachable, 90), Probe::Ok);
-        assert_eq!(at(Probe::Unhealthy, 100), Probe::Unhealthy);
-    }
-
-    #[test]
-    fn a_status_names_what_is_known_only() {
-        let mut view = View { version: "v1.34.1".into(), complete: true, ..View::default() };
-        assert_eq!(view.status(Probe::Unreachable, &[]).as_object().unwrap().len(), 1);
-        let status = view.status(Probe::Ok, &[]);
-        assert_eq!(status["conditions"].as_array().unwrap().len(), 2, "nobody looks whether names resolve");
-        view.service_names = Some(false);
-        let names = &view.status(Probe::Ok, &[])["conditions"][2];
-        assert_eq!(
-            (&names["type"], &names["status"]),
-            (&json!("ServiceDomainNameResolutionReady"), &json!("False"))
-        );
-        assert!(status.get("nodeSummary").is_none());
-        assert_eq!(status.pointer("/conditions/1/reason"), Some(&json!("Empty")));
-        let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
-        let pod = json!({"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": "500m"}}}]}, "status": {"phase": "Running"}});
-        for (event, news) in [
-            (MemberEvent::Listing, false),
-            (MemberEvent::Object(Box::new(node)), false),
-            (MemberEvent::Listed, true),
-        ] {
-            assert_eq!(view.nodes.take(event, NodeOffer::of), news);
-        }
-        for event in [MemberEvent::Listing, MemberEvent::Listed, MemberEvent::Object(Box::new(pod.clone()))] {
-            view.pods.take(event, PodUse::of);
-        }
-        assert!(!view.pods.take(MemberEvent::Object(Box::new(pod)), PodUse::of), "the same again is no news");
-        let status = view.status(Probe::Ok, &[]);
-        assert_eq!(status.pointer("/nodeSummary"), Some(&json!({"totalNum": 1, "readyNum": 1})));
-        assert_eq!(status.pointer("/resourceSummary/allocated/cpu"), Some(&json!("500m")));
-        assert_eq!(status.pointer("/resourceSummary/allocatableModelings"), None);
-        let models = json!([{"grade": 0, "ranges": [{"name": "cpu", "min": "0", "max": "2"}]},
-                            {"grade": 1, "ranges": [{"name": "cpu", "min": "2", "max": "9"}]}]);
-        let status = view.status(Probe::Ok, &serde_json::from_value::<Vec<_>>(models).unwrap());
-        let counts = status.pointer("/resourceSummary/allocatableModelings");
-        assert_eq!(counts, Some(&json!([{"grade": 0, "count": 0}, {"grade": 1, "count": 1}])));
-    }
-
-    #[tokio::test]
-    async fn room_is_told_once_nodes_and_pods_are_known() {
-        let shared = AgentState::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
-        let mut questions = shared.take_node_questions();
-        let cpu = |amount: &str| serde_json::from_value(json!({"resourceRequest": {"cpu": amount}})).unwrap();
-        let mut view = View::default();
-        let room = |of| shared.ask_for_room(RoomWanted { of, quotas: Vec::new() }).unwrap();
-        let mut answered = room(Wanted::Replicas(Some(cpu("3"))));
-        view.tell(asked(&mut questions).await.unwrap());
-        assert!(answered.try_recv().is_err(), "not known yet");
-        let node = |name: &str| json!({"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}});
-        view.nodes.take(MemberEvent::Listing, NodeOffer::of);
-        for name in ["a", "b"] {
-            view.nodes.take(MemberEvent::Object(Box::new(node(name))), NodeOffer::of);
-        }
-        view.nodes.take(MemberEvent::Listed, NodeOffer::of);
-        for event in [MemberEvent::Listing, MemberEvent::Listed] {
-            view.pods.take(event, PodUse::of);
-        }
-        let set = |cpu: &str| Wanted::Sets {
-            namespace: "shop".to_owned(),
-            components: serde_json::from_value(json!([
-                {"name": "head", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": cpu}}},
-                {"name": "worker", "replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}]))
-            .unwrap(),
-        };
-        for (wanted, count) in [
-            (Wanted::Replicas(Some(cpu("3"))), 2),
-            (Wanted::Replicas(Some(cpu("2"))), 4),
-            (Wanted::Replicas(None), 20),
-            (set("2"), 2),
-            (set("3"), 1),
-            (set("5"), 0),
-        ] {
-            let answered = room(wanted.clone());
-            view.tell(asked(&mut questions).await.unwrap());
-            assert_eq!(answered.await, Ok(count), "{wanted:?}");
-        }
-    }
-
-    #[tokio::test]
-    async fn the_grades_are_the_standard_ones_until_the_hub_says_otherwise() {
-        let shared = AgentState::new(crate::ledger::Ledger::in_memory().unwrap(), Default::default());
-        let told = shared.models.subscribe();
-        assert_eq!(told.borrow().len(), 9);
-        shared.count_by(b"nonsense");
-        assert!(!told.has_changed().unwrap());
-        shared.count_by(br#"[{"grade": 0, "ranges": []}]"#);
-        assert!(told.has_changed().unwrap());
-        assert_eq!(told.borrow().len(), 1);
-    }
-}
+mod tests;

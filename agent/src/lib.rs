@@ -50,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_state::AgentState;
 use crate::cause::Cause;
+use crate::cluster_status::StatusOptions;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
@@ -100,6 +101,8 @@ pub struct Config {
     pub transports: Transports,
     /// Where `/healthz` and `/metrics` are served.
     pub metrics: Option<SocketAddr>,
+    /// How the member is looked at.
+    pub status: StatusOptions,
     /// How long a join is tried while the hub or the member is not reached.
     pub join_patience: Duration,
 }
@@ -122,6 +125,7 @@ impl Default for Config {
             allowed: Allowed::default(),
             transports: Transports::default(),
             metrics: None,
+            status: StatusOptions::default(),
             join_patience: Duration::from_secs(30),
         }
     }
@@ -402,7 +406,7 @@ async fn work(
         told,
         async { guarded(Box::pin(reconcile::engine::run(engine, stop.clone())).await).await },
         async { guarded(Box::pin(link::run(link, stop.clone())).await).await },
-        Box::pin(cluster_status::run(shared.clone(), parts.member.clone(), stop.clone())),
+        Box::pin(cluster_status::run(shared.clone(), parts.member.clone(), config.status, stop.clone())),
         ledger::keep_on_disk(&shared.ledger, stop.clone()),
         async {
             if config.reports_service_names {

@@ -80,6 +80,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         None => IdentityStore::Directory(args.state_dir.clone()),
     };
     let config = Config {
+        status: args.status(),
         hub: args.hub,
         token: args.token,
         token_file: args.token_file,

@@ -130,7 +130,12 @@ impl Agent {
                 tokio::join!(
                     Box::pin(engine::run(engine, stop.clone())),
                     Box::pin(link::run(link, stop.clone())),
-                    Box::pin(cluster_status::run(all.clone(), member.clone(), stop.clone())),
+                    Box::pin(cluster_status::run(
+                        all.clone(),
+                        member.clone(),
+                        Default::default(),
+                        stop.clone()
+                    )),
                     ledger::keep_on_disk(&all.ledger, stop.clone()),
                 )
             };
