@@ -18,7 +18,6 @@ use karmada_controllers::propagation::{self, LoopOptions};
 use karmada_controllers::queue::Queue;
 use karmada_controllers::runner::{self, Source};
 use karmada_controllers::workqueues::Workqueues;
-use karmada_core::cluster::Grace;
 use karmada_descheduler::descheduler::{Descheduler, Descheduling};
 use karmada_descheduler::rebalancing::{Rebalancing, RebalancingOptions};
 use karmada_gateway::{ClockAndRandom, SharedFleet};
@@ -93,9 +92,10 @@ impl ControlLoops {
         let api: Arc<dyn Api> = Arc::new(client);
         let informers = Informers::new(api.clone());
         let recorder = Recorder::new(api.clone(), "karmada-controller-manager", clock.clone());
-        let LifecycleSettings { gates, loops, descheduling, rebalancing, estimates, .. } = lifecycle.clone();
-        for gate in gates.without_effect() {
-            tracing::warn!(gate, "this feature gate changes nothing here: the hub does not look at it");
+        let LifecycleSettings { gates, shared, loops, descheduling, rebalancing, estimates, .. } =
+            lifecycle.clone();
+        for (gate, why) in gates.without_effect() {
+            tracing::warn!(gate, why, "this feature gate has nothing to decide here");
         }
         for controller in loops.controllers.without_effect() {
             tracing::warn!(
@@ -104,14 +104,14 @@ impl ControlLoops {
             );
         }
         let asks_agents = loops.asks_for_room || descheduling.is_some();
-        let shared = ControllerContext::gated(api, clock.clone(), recorder.clone(), gates);
+        let shared = ControllerContext::configured(api, clock.clone(), recorder.clone(), (gates, shared));
         shared.customized.webhooks.connect(Arc::new(InterpreterWebhookCalls(registry.clone())));
         shared.evaluate_by(Arc::new(PlacementExpressions::default()));
         let woken = FleetQueues::default();
         let (wall, wakes) = (clock.clone(), woken.clone());
         let sources = ClockAndRandom::new(move || wall(), randomness::number);
         let fleet =
-            SharedFleet::new(sources, Grace::default().silence, move |cluster, who| wakes.wake(cluster, who));
+            SharedFleet::new(sources, loops.grace.silence, move |cluster, who| wakes.wake(cluster, who));
         Ok(ControlLoops {
             shared,
             informers,

@@ -3,7 +3,10 @@
 //! In: what clap read, and the files that it names. Out: [`Settings`], or an error that says which flag or file is wrong. The comments on
 //! the fields are the help texts.
 
+#[cfg(test)]
+mod karmada_flags;
 mod lifecycle;
+mod propagation;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -12,6 +12,7 @@ use karmada_access::{Anonymous, FrontProxy, IssuerOptions};
 use karmada_api::validation::taint_policy::NoExecute;
 use karmada_apiserver::audit::LogOptions;
 use karmada_controllers::propagation::LoopOptions;
+use karmada_controllers::shared_options::SharedOptions;
 use karmada_core::feature_gates::FeatureGates;
 use karmada_descheduler::descheduler::Descheduling;
 use karmada_descheduler::rebalancing::RebalancingOptions;
@@ -66,7 +67,9 @@ pub struct Settings {
 pub struct LifecycleSettings {
     /// The feature gates.
     pub gates: FeatureGates,
-    /// What the loops are told.
+    /// What several loops are told alike.
+    pub shared: SharedOptions,
+    /// What single loops are told.
     pub loops: LoopOptions,
     /// How replicas without room are given up; nothing, where they are not.
     pub descheduling: Option<Descheduling>,

@@ -97,6 +97,7 @@ struct State {
     version: u64,
     uids: u64,
     writes: u64,
+    probe: Option<Probe>,
     failures: BTreeMap<String, MemberError>,
     lateness: Duration,
     list_lateness: Duration,
@@ -172,6 +173,11 @@ impl MemoryMember {
     /// Writes that changed something, the agent's and others'.
     pub fn writes(&self) -> u64 {
         self.inner.state.lock().writes
+    }
+
+    /// What the health probe says from now on.
+    pub fn set_probe(&self, probe: Probe) {
+        self.inner.state.lock().probe = Some(probe);
     }
 
     /// The agent's writes of objects named `name` fail like this; `None`: no more.
@@ -531,12 +537,17 @@ impl Member for MemoryMember {
     }
 
     async fn version(&self) -> Result<String, MemberError> {
-        self.reached()?;
-        Ok("v1.34.1".into())
+        match self.probe().await {
+            Probe::Unreachable => Err(MemberError::Unreachable("switched off".into())),
+            _ => Ok("v1.34.1".into()),
+        }
     }
 
     async fn probe(&self) -> Probe {
-        if self.reached().is_err() { Probe::Unreachable } else { Probe::Ok }
+        if self.reached().is_err() {
+            return Probe::Unreachable;
+        }
+        self.inner.state.lock().probe.unwrap_or(Probe::Ok)
     }
 
     fn breaks(&self) -> u64 {

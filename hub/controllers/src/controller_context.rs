@@ -47,6 +47,7 @@ use crate::reservations::Reservations;
 use crate::residency::ResidencyRules;
 use crate::runner::{Clock, Error};
 use crate::shared_lists::SharedLists;
+use crate::shared_options::SharedOptions;
 use crate::typed::Typed;
 
 /// Works that are made when they are asked for.
@@ -130,14 +131,20 @@ pub struct ControllerContext {
     pub metrics: Arc<Metrics>,
     /// Which capabilities are on.
     pub gates: FeatureGates,
+    /// What whoever runs the hub says beside.
+    pub options: SharedOptions,
     compiler: OnceLock<Arc<dyn ExpressionCompiler>>,
     registrations: Mutex<Vec<HandlerRegistration>>,
 }
 
-/// What a Cluster is kept as: what many say alike once, and not who wrote which field.
-fn shared_by_clusters() -> impl Fn(&mut Cluster) {
+/// What a Cluster is kept as: what many say alike once, and not who wrote which field; its grades of nodes where they count (gate
+/// `CustomizedClusterResourceModeling`), as without them its room is what its sums say.
+fn shared_by_clusters(grades_count: bool) -> impl Fn(&mut Cluster) {
     let (enablements, models) = (SharedLists::default(), SharedLists::default());
     move |cluster| {
+        if !grades_count {
+            cluster.spec.resource_models = Arc::default();
+        }
         enablements.share(&mut cluster.status.api_enablements);
         models.share(&mut cluster.spec.resource_models);
         cluster.metadata.managed_fields = None;
@@ -150,8 +157,18 @@ impl ControllerContext {
         ControllerContext::gated(api, clock, recorder, FeatureGates::default())
     }
 
-    /// Nothing is known before [`ControllerContext::load`].
+    /// With all options as they are by themselves. Nothing is known before [`ControllerContext::load`].
     pub fn gated(api: Arc<dyn Api>, clock: Clock, recorder: Arc<Recorder>, gates: FeatureGates) -> Arc<Self> {
+        ControllerContext::configured(api, clock, recorder, (gates, SharedOptions::default()))
+    }
+
+    /// Nothing is known before [`ControllerContext::load`].
+    pub fn configured(
+        api: Arc<dyn Api>,
+        clock: Clock,
+        recorder: Arc<Recorder>,
+        (gates, options): (FeatureGates, SharedOptions),
+    ) -> Arc<Self> {
         let customized = Arc::new(Customizations::new(clock.clone()));
         let customizations: Arc<Typed<Customization>> = Arc::default();
         let observed = customized.clone();
@@ -159,7 +176,9 @@ impl ControllerContext {
         let webhook_configurations: Arc<Typed<WebhookConfiguration>> = Arc::default();
         let observed = customized.clone();
         webhook_configurations.listen(move |transition| observed.observe_webhooks(transition));
-        let clusters = Arc::new(Typed::compacted(shared_by_clusters()));
+        let clusters = Arc::new(Typed::compacted(shared_by_clusters(
+            gates.enabled(Gate::CustomizedClusterResourceModeling),
+        )));
         Arc::new(ControllerContext {
             removal_limit: RemovalLimit::new(api.clone(), clusters.clone(), clock.clone()),
             api,
@@ -191,6 +210,7 @@ impl ControllerContext {
             namespaces: Arc::default(),
             metrics: Arc::default(),
             gates,
+            options,
             compiler: OnceLock::new(),
             registrations: Mutex::default(),
         })

@@ -18,7 +18,7 @@ use karmada_core::dependencies::attached::{self, Attach, Left};
 use karmada_core::dependencies::recorded::{self, Candidate};
 use karmada_core::dependencies::{self, Problem, Sight, Wanted};
 use karmada_core::feature_gates::Gate;
-use karmada_core::skipped_resources::{SkipRules, skips_kind};
+use karmada_core::skipped_resources::skips_kind;
 use karmada_core::template_ownership;
 use karmada_interpreter::{DependentObject, Operation};
 use serde_json::Value;
@@ -102,7 +102,7 @@ impl Dependencies {
         followers: Followers,
         stop: CancellationToken,
     ) {
-        let skip = SkipRules::default();
+        let skip = self.shared.options.skip.clone();
         let wanted =
             |resource: &Resource| resource.namespaced && !skips_kind(&resource.api_version(), &resource.kind);
         let handler: AnyHandler = Arc::new(move |resource, change| {

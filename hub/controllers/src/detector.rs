@@ -14,7 +14,7 @@ use karmada_api::strings::{annotations, events, labels};
 use karmada_api::{names, object};
 use karmada_core::detector::{self, BindingChange, BindingError, Decision, Takeover, activation};
 use karmada_core::service_import;
-use karmada_core::skipped_resources::{SkipRules, skips_kind};
+use karmada_core::skipped_resources::SkipRules;
 use karmada_interpreter::{InterpretError, Operation};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -101,7 +101,8 @@ impl Detector {
         queue: Arc<Queue<TemplateKey>>,
         stop: CancellationToken,
     ) {
-        let wanted = |resource: &Resource| !skips_kind(&resource.api_version(), &resource.kind);
+        let skip = &self.skip;
+        let wanted = |resource: &Resource| !skip.skips_kind(&resource.api_version(), &resource.kind);
         let (of_templates, of_statuses) = (self.clone(), self.clone());
         let templates: AnyHandler = Arc::new(move |resource, change| {
             of_templates.shared.claims.observe(resource, change);

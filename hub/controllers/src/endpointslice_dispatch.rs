@@ -15,7 +15,6 @@ use karmada_api::work::Work;
 use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::{self, Crossing, Dispatched, WorkHead};
 use karmada_core::multi_cluster_service::{API, is_exposed, kept_out, told};
-use karmada_core::skipped_resources::SkipRules;
 
 use crate::controller_context::{ControllerContext, Works};
 use crate::events::{EventType, Reference};
@@ -175,7 +174,7 @@ impl Controller for EndpointSliceDispatch {
         let template = fetch::get_object(api, &kinds::services(api)?, &key.namespace, &key.name).await?;
         let is_there = template.is_some_and(|template| !template.deleting);
         let may_cross =
-            |one: &&MultiClusterService| is_there && kept_out(one, &SkipRules::default()).is_none();
+            |one: &&MultiClusterService| is_there && kept_out(one, &self.shared.options.skip).is_none();
         let done = match service.as_ref().filter(may_cross) {
             // What there is stays as it is.
             Some(service) if is_exposed(service) && !self.shared.gates.enabled(Gate::MultiClusterService) => {

@@ -47,3 +47,32 @@ impl LifecycleOptions {
         Rules { purge_mode: self.purge_mode, preserves_state }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The gate and both flags together, and none of them alone.
+    #[test]
+    fn bindings_leave_for_taints_where_the_gate_and_both_flags_say_so() {
+        for nth in 0..8_u8 {
+            let [gate, taint_manager, no_execute_eviction] = [1, 2, 4].map(|bit| nth & bit != 0);
+            let gates = FeatureGates::default();
+            let gates = if gate { gates.with(Gate::Failover) } else { gates };
+            let options = LifecycleOptions { taint_manager, no_execute_eviction, ..Default::default() };
+            assert_eq!(options.evicts_for_taints(&gates), nth == 7, "{gates:?} {options:?}");
+        }
+    }
+
+    #[test]
+    fn they_leave_as_the_flag_and_the_gate_say() {
+        let state = FeatureGates::default().with(Gate::StatefulFailoverInjection);
+        for (purge_mode, gates, preserves_state) in
+            [(PurgeMode::Gracefully, FeatureGates::default(), false), (PurgeMode::Directly, state, true)]
+        {
+            let options = LifecycleOptions { purge_mode, ..Default::default() };
+            let rules = options.rules(&gates);
+            assert_eq!((rules.purge_mode, rules.preserves_state), (purge_mode, preserves_state));
+        }
+    }
+}

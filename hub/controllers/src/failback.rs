@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, events};
+use karmada_api::strings::{annotations, events};
 use karmada_core::failback::{self, Standing};
 use karmada_core::feature_gates::Gate;
 use karmada_core::round_robin::RoundRobin;
@@ -103,7 +103,8 @@ impl Failback {
         let mut input = Input {
             binding: &asking,
             clusters,
-            scheduler: DEFAULT_SCHEDULER,
+            scheduler: &self.shared.options.scheduler_name,
+            keeps_empty: self.shared.options.empty_workloads,
             neighbours,
             taken: Taken::new(),
             exact: Exact::new(),

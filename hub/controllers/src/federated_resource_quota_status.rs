@@ -32,6 +32,7 @@ pub struct FederatedResourceQuotaStatusController {
     shared: Arc<ControllerContext>,
     /// What was counted last, by namespace.
     tallies: Mutex<BTreeMap<Arc<str>, Tally>>,
+    period: Duration,
 }
 
 /// What is read of a binding.
@@ -41,9 +42,18 @@ struct Placed {
 }
 
 impl FederatedResourceQuotaStatusController {
-    /// A controller.
-    pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
-        Arc::new(FederatedResourceQuotaStatusController { shared, tallies: Mutex::default() })
+    /// A controller that, where quotas are enforced, counts again after each `period` in which nothing changed; after none where that is nothing.
+    pub fn new(shared: Arc<ControllerContext>, period: Duration) -> Arc<Self> {
+        Arc::new(FederatedResourceQuotaStatusController { shared, tallies: Mutex::default(), period })
+    }
+
+    /// When a quota that is told as it is is looked at again.
+    fn again(&self) -> Action {
+        let enforced = self.shared.gates.enabled(Gate::FederatedQuotaEnforcement);
+        match enforced && !self.period.is_zero() {
+            true => Action::RequeueAfter(self.period),
+            false => Action::Done,
+        }
     }
 
     /// What wakes this controller: a quota; a Work of it; where quotas are enforced, a binding, for the quotas of its namespace. `debounce`: changes that
@@ -164,7 +174,7 @@ impl Controller for FederatedResourceQuotaStatusController {
                 &words,
             );
         }
-        told.map(|()| Action::Done)
+        told.map(|()| self.again())
     }
 }
 

@@ -40,6 +40,7 @@ pub mod scheduler;
 pub mod service_export;
 pub mod service_import;
 mod shared_lists;
+pub mod shared_options;
 pub mod status;
 #[cfg(any(test, feature = "fake"))]
 pub mod testing;

@@ -15,7 +15,6 @@ use karmada_api::strings::{events, finalizers, labels};
 use karmada_api::{names, object};
 use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::{self as core, API, Sides, Unfit};
-use karmada_core::skipped_resources::SkipRules;
 use karmada_core::template_ownership;
 use serde_json::Value;
 
@@ -312,7 +311,7 @@ impl MultiClusterServices {
 
     async fn sync(&self, key: &Key, found: Value) -> Result<Action, Error> {
         let service = read(&found)?;
-        let kept_out = core::kept_out(&service, &SkipRules::default());
+        let kept_out = core::kept_out(&service, &self.shared.options.skip);
         if !core::is_exposed(&service) || kept_out.is_some() {
             self.retract(key, &service).await?;
             // Without it nothing would wake the loop that takes back what was dispatched.

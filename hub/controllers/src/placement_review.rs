@@ -14,9 +14,7 @@ use karmada_api::{names, object};
 use karmada_core::detector::{Reading, Takeover};
 use karmada_core::feature_gates::Gate;
 use karmada_core::placement_review::{self, Beside, Prepared, Review, WhatIf};
-use karmada_core::residency::Residency;
 use karmada_core::scheduler::estimator_answers::Exact;
-use karmada_core::skipped_resources::SkipRules;
 use karmada_interpreter::Interpreter;
 use karmada_resource_interpreter::Noting;
 use serde_json::Value;
@@ -94,7 +92,6 @@ impl Reviewer {
         let overrides =
             |of: &str| with(&shared.overrides.all(of), &as_if.overrides, of, |p| (p.namespace(), p.name()));
         let near = !namespace.is_empty();
-        let gate = |gate| shared.gates.enabled(gate);
         let input = placement_review::Input {
             template,
             binding: binding.as_ref(),
@@ -104,14 +101,12 @@ impl Reviewer {
             overrides: &if near { overrides(namespace) } else { Vec::new() },
             cluster_overrides: &overrides(""),
             reading: Reading { interpreter, ..shared.reading() },
-            skip: &SkipRules::default(),
-            takeover: if gate(Gate::PropagationPolicyPreemption) {
-                Takeover::AsPoliciesSay
-            } else {
-                Takeover::Never
-            },
+            skip: &shared.options.skip,
+            scheduler: &shared.options.scheduler_name,
+            keeps_empty: shared.options.empty_workloads,
+            takeover: Takeover::gated(&shared.gates),
             evicts_for_taints: self.evicts_for_taints,
-            injects_state: gate(Gate::StatefulFailoverInjection),
+            injects_state: shared.gates.enabled(Gate::StatefulFailoverInjection),
             residency: shared.residency.as_if(&as_if.rules).covering_object(template),
         };
         let prepared = match placement_review::prepare(&input, what_if) {
@@ -119,17 +114,12 @@ impl Reviewer {
             Err(stopped) => return Ok(*stopped),
         };
         let key = Key { namespace: namespace.into(), name: name.into() };
-        let beside = self.beside(&key, &prepared, (template, &input.residency)).await;
+        let beside = self.beside(&key, &prepared, template).await;
         Ok(placement_review::complete(&input, prepared, &beside))
     }
 
     /// What the scheduler would look at beside: the same that it looks at.
-    async fn beside(
-        &self,
-        key: &Key,
-        prepared: &Prepared,
-        (template, residency): (&Value, &Residency),
-    ) -> Beside {
+    async fn beside(&self, key: &Key, prepared: &Prepared<'_>, template: &Value) -> Beside {
         let (shared, binding) = (&*self.shared, &prepared.binding);
         let mut beside = Beside {
             neighbours: shared.neighbours(key, &binding.spec),
@@ -137,7 +127,7 @@ impl Reviewer {
             exact: Exact::new(),
             expressions: shared.expressions_over(binding, template),
         };
-        let asked = prepared.scheduler_input(residency, &beside);
+        let asked = prepared.scheduler_input(&beside);
         let exact = estimator::exact(self.estimator.as_deref(), &asked, &shared.gates).await;
         drop(asked);
         beside.exact = exact;

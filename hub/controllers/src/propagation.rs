@@ -11,7 +11,6 @@ use karmada_core::cluster::Grace;
 use karmada_core::controllers_list::{Controller as Name, ControllersList};
 use karmada_core::detector::Takeover;
 use karmada_core::feature_gates::Gate;
-use karmada_core::skipped_resources::SkipRules;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_ports::estimator::Estimator;
@@ -59,7 +58,7 @@ const WORKERS: usize = 4;
 const STATUS_DEBOUNCE: Duration = Duration::from_millis(250);
 
 /// How the loops are to run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct LoopOptions {
     /// How workloads leave clusters.
     pub lifecycle: LifecycleOptions,
@@ -67,6 +66,23 @@ pub struct LoopOptions {
     pub controllers: ControllersList,
     /// Whether the scheduler asks agents for exact room, where they can be asked.
     pub asks_for_room: bool,
+    /// How long clusters may be silent.
+    pub grace: Grace,
+    /// How often what a namespace uses of its quotas is counted again where nothing changed; nothing for never.
+    pub quota_sync: Duration,
+}
+
+impl Default for LoopOptions {
+    /// As Karmada's flags are by themselves.
+    fn default() -> Self {
+        LoopOptions {
+            lifecycle: LifecycleOptions::default(),
+            controllers: ControllersList::default(),
+            asks_for_room: false,
+            grace: Grace::default(),
+            quota_sync: Duration::from_secs(300),
+        }
+    }
 }
 
 /// What is known of the fleet's agents.
@@ -105,11 +121,8 @@ pub async fn loops(
         statuses: statuses.clone(),
         debounce: STATUS_DEBOUNCE,
     };
-    let takeover = match shared.gates.enabled(Gate::PropagationPolicyPreemption) {
-        true => Takeover::AsPoliciesSay,
-        false => Takeover::Never,
-    };
-    let detector = Detector::new(shared.clone(), SkipRules::default(), takeover, makers);
+    let skip = shared.options.skip.clone();
+    let detector = Detector::new(shared.clone(), skip.clone(), Takeover::gated(&shared.gates), makers);
     let wakes = detector.clone().wakes(informers.clone(), templates.clone(), stop.clone());
     loops.all.push(Box::pin(wakes));
     loops.add(
@@ -129,11 +142,11 @@ pub async fn loops(
     loops.named(Name::BindingStatus, BindingStatus::new(shared.clone()), statuses, wakes);
     let execution = Execution::new(shared.clone());
     loops.named(Name::Execution, execution, Arc::<Queue<_>>::default(), Execution::wakes(shared));
-    let clusters = ClusterController::new(shared.clone(), agents.contacts, Grace::default());
+    let clusters = ClusterController::new(shared.clone(), agents.contacts, options.grace);
     loops.named(Name::Cluster, clusters, agents.clusters, ClusterController::wakes());
-    let namespaces = NamespaceSync::new(shared.clone(), SkipRules::default());
+    let namespaces = NamespaceSync::new(shared.clone(), skip);
     loops.named(Name::Namespace, namespaces, Arc::<Queue<_>>::default(), NamespaceSync::wakes(shared));
-    loops.quotas(shared);
+    loops.quotas(shared, options.quota_sync);
     loops.services(shared);
     loops.replicas(shared, agents.metrics);
     let failback = Failback::new(shared.clone(), estimator, options.lifecycle.graceful_timeout);
@@ -159,12 +172,12 @@ impl Loops<'_> {
     }
 
     /// The loops by which clusters are given quotas, and what is used of them is told.
-    fn quotas(&mut self, shared: &Arc<ControllerContext>) {
+    fn quotas(&mut self, shared: &Arc<ControllerContext>, period: Duration) {
         let sync = FederatedResourceQuotaSync::new(shared.clone());
         let wakes = FederatedResourceQuotaSync::wakes(shared);
         self.named(Name::FederatedResourceQuotaSync, sync, Arc::<Queue<_>>::default(), wakes);
         let wakes = FederatedResourceQuotaStatusController::wakes(shared, STATUS_DEBOUNCE);
-        let status = FederatedResourceQuotaStatusController::new(shared.clone());
+        let status = FederatedResourceQuotaStatusController::new(shared.clone(), period);
         self.named(Name::FederatedResourceQuotaStatus, status, Arc::<Queue<_>>::default(), wakes);
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_api::strings::{DEFAULT_SCHEDULER, events};
+use karmada_api::strings::events;
 use karmada_core::cluster_expressions::{ClusterExpressions, Said};
 use karmada_core::feature_gates::Gate;
 use karmada_core::residency;
@@ -101,10 +101,11 @@ impl Scheduler {
         sources
     }
 
-    /// What its keys wait in: the highest `schedulePriority` is first.
+    /// What its keys wait in: the highest `schedulePriority` is first (gate `PriorityBasedScheduling`); without the gate, who came first.
     pub fn queue(&self) -> Arc<BindingQueue> {
+        let by_priority = self.shared.gates.enabled(Gate::PriorityBasedScheduling);
         let bindings = self.shared.bindings.clone();
-        Arc::new(BindingQueue::new(move |key| bindings.priority(key)))
+        Arc::new(BindingQueue::new(move |key| if by_priority { bindings.priority(key) } else { 0 }))
     }
 
     /// A Cluster that never could be read looks like one that is gone: nobody is taken away from there because of that.
@@ -125,7 +126,7 @@ impl Scheduler {
 
     /// What decides where a binding goes, but for what others have: its neighbours, what is taken, and what agents say.
     async fn input<'a>(
-        &self,
+        &'a self,
         binding: &'a ResourceBinding,
         clusters: &'a [Arc<Cluster>],
         expressions: Option<&'a dyn ClusterExpressions>,
@@ -133,7 +134,8 @@ impl Scheduler {
         Ok(Input {
             binding,
             clusters,
-            scheduler: DEFAULT_SCHEDULER,
+            scheduler: &self.shared.options.scheduler_name,
+            keeps_empty: self.shared.options.empty_workloads,
             neighbours: AllowedClusters::default(),
             taken: Taken::new(),
             exact: Exact::new(),

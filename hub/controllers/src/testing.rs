@@ -19,6 +19,7 @@ use crate::informer::Informers;
 use crate::port::fake::FakeApi;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key};
 use crate::runner::{Action, Clock, Error};
+use crate::shared_options::SharedOptions;
 
 /// The apiVersion of bindings.
 pub const BINDING_API: &str = "work.karmada.io/v1alpha2";
@@ -67,11 +68,16 @@ impl Rig {
 
     /// One over a state that is there, at this moment and with these gates.
     pub async fn started(api: Arc<FakeApi>, now: &str, gates: FeatureGates) -> Self {
+        Rig::configured(api, now, (gates, SharedOptions::default())).await
+    }
+
+    /// One over a state that is there, at this moment, with these gates and options.
+    pub async fn configured(api: Arc<FakeApi>, now: &str, said: (FeatureGates, SharedOptions)) -> Self {
         let port: Arc<dyn Api> = api.clone();
         let now: Timestamp = now.parse().unwrap();
         let clock: Clock = Arc::new(move || now);
         let recorder = Recorder::new(port.clone(), "test", clock.clone());
-        let shared = ControllerContext::gated(port, clock, recorder, gates);
+        let shared = ControllerContext::configured(port, clock, recorder, said);
         let informers = Informers::from(api.clone());
         shared.load(&informers).await.unwrap();
         Rig { api, shared, informers }

@@ -75,19 +75,15 @@ const ROWS: [Row; 17] = [
     (Gate::ContextualLogging, "ContextualLogging", true, Stage::Beta),
 ];
 
-/// The gates that this hub looks at. Who acts on a further one enters it here.
-const ACTED_ON: [Gate; 11] = [
-    Gate::Failover,
-    Gate::GracefulEviction,
-    Gate::PropagateDeps,
-    Gate::PropagationPolicyPreemption,
-    Gate::MultiClusterService,
-    Gate::ResourceQuotaEstimate,
-    Gate::StatefulFailoverInjection,
-    Gate::WorkloadAffinity,
-    Gate::FederatedQuotaEnforcement,
-    Gate::SchedulingOvercommitProtection,
-    Gate::MultiplePodTemplatesScheduling,
+/// The gates that have nothing to decide here, and why. Whoever acts on one takes it out.
+const IDLE: [(Gate, &str); 4] = [
+    (
+        Gate::ControllerPriorityQueue,
+        "what a start brings is compared in memory, and keys are taken in the order in which they came",
+    ),
+    (Gate::LoggingAlphaOptions, "the log has no options that come by a gate"),
+    (Gate::LoggingBetaOptions, "--log-format is always there"),
+    (Gate::ContextualLogging, "a line of the log always has the fields of what it is about"),
 ];
 
 /// Which gates are on.
@@ -140,10 +136,10 @@ impl FeatureGates {
         self
     }
 
-    /// Gates that were set to another value than their own, and that this hub does not look at.
-    pub fn without_effect(&self) -> Vec<&'static str> {
-        let idle = |row: &&Row| self.changed.contains(&row.0) && !ACTED_ON.contains(&row.0);
-        ROWS.iter().filter(idle).map(|row| row.1).collect()
+    /// Gates that were set to another value than their own and have nothing to decide here, and why.
+    pub fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
+        let why = |row: &Row| IDLE.iter().find(|(gate, _)| *gate == row.0).map(|(_, why)| (row.1, *why));
+        ROWS.iter().filter(|row| self.changed.contains(&row.0)).filter_map(why).collect()
     }
 
     fn set(&mut self, gate: Gate, on: bool) {
@@ -227,10 +223,46 @@ mod tests {
 
     #[test]
     fn gates_that_change_nothing_here_are_told() {
-        let gates: FeatureGates =
-            "Failover=true,LoggingAlphaOptions=true,PropagateDeps=true".parse().unwrap();
-        assert_eq!(gates.without_effect(), ["LoggingAlphaOptions"]);
+        let told = |text: &str| {
+            let gates: FeatureGates = text.parse().unwrap();
+            gates.without_effect().into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told("Failover=true,LoggingAlphaOptions=true,PropagateDeps=true"),
+            ["LoggingAlphaOptions"]
+        );
+        assert_eq!(told("ControllerPriorityQueue=false"), ["ControllerPriorityQueue"]);
+        assert!(told("ControllerPriorityQueue=true").is_empty(), "as it is by itself");
+        assert!(told("PriorityBasedScheduling=false,CustomizedClusterResourceModeling=false").is_empty());
         let every: BTreeSet<Gate> = ROWS.iter().map(|row| row.0).collect();
         assert_eq!(every.len(), ROWS.len(), "each stands there once");
+    }
+
+    /// Names and defaults of Karmada's gates, as they were recorded.
+    const RECORDED: &str = include_str!("../data/karmada_feature_gates.tsv");
+
+    #[test]
+    fn the_gates_and_their_defaults_are_karmadas() {
+        let lines = RECORDED.lines().filter(|line| !line.starts_with('#'));
+        let recorded: BTreeSet<(&str, &str)> = lines.map(|line| line.split_once('\t').unwrap()).collect();
+        let ours = ROWS.iter().map(|row| (row.1, if row.2 { "true" } else { "false" }));
+        assert_eq!(ours.collect::<BTreeSet<_>>(), recorded);
+        for (name, default) in recorded {
+            let gate = ROWS.iter().find(|row| row.1 == name).unwrap().0;
+            assert_eq!(FeatureGates::default().enabled(gate).to_string(), default, "{name}");
+            for on in [true, false] {
+                let set: FeatureGates = format!("{name}={on}").parse().unwrap();
+                assert_eq!(set.enabled(gate), on, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn gates_with_nothing_to_decide_are_documented_with_the_reason() {
+        let page = include_str!("../../README.md");
+        for (gate, why) in IDLE {
+            let name = ROWS.iter().find(|row| row.0 == gate).unwrap().1;
+            assert!(page.contains(&format!("| `{name}` | {why}")), "{name}");
+        }
     }
 }

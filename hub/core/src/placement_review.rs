@@ -52,6 +52,10 @@ pub struct Input<'a, P, C, O> {
     pub reading: Reading<'a>,
     /// What is never propagated.
     pub skip: &'a SkipRules,
+    /// The name that the hub's scheduler goes by.
+    pub scheduler: &'a str,
+    /// Whether it places in clusters that are selected and get no replicas.
+    pub keeps_empty: bool,
     /// Whether policies take templates from one another.
     pub takeover: Takeover,
     /// Whether workloads leave clusters for taints of effect NoExecute.
@@ -149,7 +153,10 @@ pub struct Beside {
 }
 
 /// A template that a policy takes: what the scheduler is to be asked.
-pub struct Prepared {
+pub struct Prepared<'a> {
+    scheduler: &'a str,
+    keeps_empty: bool,
+    residency: Residency,
     policy: Option<(String, String)>,
     /// The binding as the detector would leave it, and as evictions would.
     pub binding: ResourceBinding,
@@ -158,23 +165,20 @@ pub struct Prepared {
     full: Exact,
 }
 
-impl Prepared {
+impl Prepared<'_> {
     /// What the scheduler looks at.
-    pub fn scheduler_input<'a>(
-        &'a self,
-        residency: &Residency,
-        beside: &'a Beside,
-    ) -> scheduler::Input<'a, Cluster> {
+    pub fn scheduler_input<'a>(&'a self, beside: &'a Beside) -> scheduler::Input<'a, Cluster> {
         let mut exact = beside.exact.clone();
         exact.extend(self.full.clone());
         scheduler::Input {
             binding: &self.binding,
             clusters: &self.clusters,
-            scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
+            scheduler: self.scheduler,
+            keeps_empty: self.keeps_empty,
             neighbours: beside.neighbours.clone(),
             taken: beside.taken.clone(),
             exact,
-            residency: residency.clone(),
+            residency: self.residency.clone(),
             expressions: beside.expressions.as_deref(),
         }
     }
@@ -204,7 +208,7 @@ where
 ///
 /// # Errors
 /// It goes no further: the review that says why.
-pub fn prepare<P, C, O>(input: &Input<'_, P, C, O>, what_if: &WhatIf) -> Result<Prepared, Box<Review>>
+pub fn prepare<'a, P, C, O>(input: &Input<'a, P, C, O>, what_if: &WhatIf) -> Result<Prepared<'a>, Box<Review>>
 where
     P: Borrow<PropagationPolicy>,
     C: Borrow<Cluster>,
@@ -229,15 +233,23 @@ where
         evict(&mut binding, what_if);
     }
     let full = what_if.full_clusters.iter().map(|name| (name.clone(), 0)).collect();
-    Ok(Prepared { policy: by, binding, clusters: what_if.apply(input.clusters), full })
+    Ok(Prepared {
+        scheduler: input.scheduler,
+        keeps_empty: input.keeps_empty,
+        residency: input.residency.clone(),
+        policy: by,
+        binding,
+        clusters: what_if.apply(input.clusters),
+        full,
+    })
 }
 
 /// What the scheduler says, and what clusters get.
-pub fn complete<P, C, O>(input: &Input<'_, P, C, O>, prepared: Prepared, beside: &Beside) -> Review
+pub fn complete<P, C, O>(input: &Input<'_, P, C, O>, prepared: Prepared<'_>, beside: &Beside) -> Review
 where
     O: Borrow<OverridePolicy>,
 {
-    let asked = prepared.scheduler_input(&input.residency, beside);
+    let asked = prepared.scheduler_input(beside);
     let decision = as_it_stands(scheduler::preview(&asked), &asked);
     let message = why_not_placed(&decision.outcome);
     let placed = placed(prepared.binding, &decision);

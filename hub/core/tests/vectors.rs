@@ -89,6 +89,7 @@ fn recorded_division() {
             mode: if case["mode"] == "fresh" { Mode::Fresh } else { Mode::Steady },
             tiers: case["overflow"] == true,
             workload: replicas > 0 || case["hasRequirements"] == true,
+            keeps_empty: false,
         });
         match result {
             Ok(result) => {
@@ -256,6 +257,8 @@ const PARTS: &str = "recorded bug: that parts were scaled was not noticed";
 const NOWHERE: &str =
     "what has parts and is nowhere is placed whatever the gate, which decides whether a binding has any";
 
+const NUMBERS: &str = "of a workload of several parts no number of replicas is compared";
+
 const TRIGGER: Differences = &[
     (10, UNREADABLE),
     (11, UNREADABLE),
@@ -283,6 +286,8 @@ const TRIGGER: Differences = &[
     (302, UNREADABLE),
     (100, PARTS),
     (101, PARTS),
+    (236, NUMBERS),
+    (308, NUMBERS),
 ];
 
 /// A binding as the recordings have it, of a policy, and as its status says placed where it has a place.

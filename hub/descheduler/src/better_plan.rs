@@ -92,12 +92,13 @@ pub fn afresh(binding: &ResourceBinding, now: Timestamp) -> ResourceBinding {
 /// # Errors
 /// Why the binding stays.
 pub fn decide<C: Borrow<Cluster>>(facts: &Facts<'_, C>, most: i64) -> Result<Step, Stays> {
-    let permit = movability::permit(facts.binding, facts.afresh.clusters, facts.now)?;
+    let permit = movability::permit(facts.binding, facts.afresh.clusters, facts.afresh.scheduler, facts.now)?;
     let clusters = facts.fit();
     let afresh = Input {
         binding: facts.afresh.binding,
         clusters: &clusters,
         scheduler: facts.afresh.scheduler,
+        keeps_empty: facts.afresh.keeps_empty,
         neighbours: facts.afresh.neighbours.clone(),
         taken: facts.afresh.taken.clone(),
         exact: facts.afresh.exact.clone(),
@@ -305,6 +306,7 @@ impl<'a, C: Borrow<Cluster>> Fleet<'a, C> {
             binding: &binding,
             clusters: &clusters,
             scheduler: afresh.scheduler,
+            keeps_empty: afresh.keeps_empty,
             neighbours: afresh.neighbours.clone(),
             taken: Taken::new(),
             exact: Exact::new(),

@@ -117,7 +117,7 @@ impl Controller for Descheduler {
         if rests.is_positive() {
             return Ok(again(rests));
         }
-        if unschedulable::considers(&binding) {
+        if unschedulable::considers(&binding, &self.shared.options.scheduler_name) {
             let waiting = self.unschedulable(&binding).await;
             if let Some(wanted) = unschedulable::deschedule(&binding, &waiting) {
                 let before = std::mem::replace(&mut binding.spec.clusters, wanted);

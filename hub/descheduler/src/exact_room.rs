@@ -36,6 +36,7 @@ fn reported<C: Borrow<Cluster>>(input: &Input<'_, C>, taken: Taken) -> BTreeMap<
         binding: input.binding,
         clusters: input.clusters,
         scheduler: input.scheduler,
+        keeps_empty: input.keeps_empty,
         neighbours: input.neighbours.clone(),
         taken,
         exact: Exact::new(),

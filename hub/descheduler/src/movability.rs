@@ -8,7 +8,6 @@ use std::borrow::Borrow;
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::{AggregatedStatusItem, Health, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_api::strings::DEFAULT_SCHEDULER;
 use karmada_core::failback;
 use karmada_core::scheduler::trigger::{self, Trigger};
 use karmada_core::scheduler::{components, filter};
@@ -96,13 +95,14 @@ pub fn could_move(binding: &ResourceBinding) -> bool {
     unschedulable::could_consider(binding) && !components::has_several(&binding.spec)
 }
 
-/// How a binding may be moved now.
+/// How a binding may be moved now, where the scheduler goes by this name.
 ///
 /// # Errors
 /// Why it may not.
 pub fn permit<C: Borrow<Cluster>>(
     binding: &ResourceBinding,
     clusters: &[C],
+    scheduler: &str,
     now: Timestamp,
 ) -> Result<Permit, Stays> {
     if !could_move(binding) {
@@ -117,7 +117,7 @@ pub fn permit<C: Borrow<Cluster>>(
     if !binding.spec.graceful_eviction_tasks.is_empty() {
         return Err(Stays::Leaving);
     }
-    if !is_scheduled(binding, clusters) {
+    if !is_scheduled(binding, clusters, scheduler) {
         return Err(Stays::Unscheduled);
     }
     if let Some(target) = binding.spec.clusters.iter().find(|target| !is_ready(binding, target)) {
@@ -142,13 +142,17 @@ pub(crate) fn is_held(binding: &ResourceBinding) -> bool {
     })
 }
 
-/// Whether the scheduler has seen it as it is, and lets it stand.
-pub(crate) fn is_scheduled<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C]) -> bool {
+/// Whether the scheduler of this name has seen it as it is, and lets it stand.
+pub(crate) fn is_scheduled<C: Borrow<Cluster>>(
+    binding: &ResourceBinding,
+    clusters: &[C],
+    scheduler: &str,
+) -> bool {
     let mut clusters: Vec<&Cluster> = clusters.iter().map(Borrow::borrow).collect();
     clusters.sort_by(|a, b| a.name().cmp(b.name()));
     let seen = binding.status.scheduler_observed_generation;
     binding.metadata.generation.is_none_or(|generation| generation == seen)
-        && trigger::trigger(binding, &clusters, DEFAULT_SCHEDULER) == Trigger::UpToDate
+        && trigger::trigger(binding, &clusters, scheduler) == Trigger::UpToDate
 }
 
 /// Whether a cluster has as many replicas as it is to have, no others, and all of them ready.

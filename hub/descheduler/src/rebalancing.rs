@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::object;
-use karmada_api::strings::{DEFAULT_SCHEDULER, events, labels};
+use karmada_api::strings::{events, labels};
 use karmada_controllers::agent_ports::estimator::{self, Estimator};
 use karmada_controllers::controller_context::ControllerContext;
 use karmada_controllers::events::{EventType, Reference};
@@ -109,7 +109,7 @@ impl Rebalancing {
             return Ok(Err(Stays::NoBudget));
         }
         // Before agents are asked.
-        if let Err(stays) = movability::permit(binding, clusters, now) {
+        if let Err(stays) = movability::permit(binding, clusters, &self.shared.options.scheduler_name, now) {
             return Ok(Err(stays));
         }
         if self.members_decide(binding).await? {
@@ -130,7 +130,8 @@ impl Rebalancing {
         let mut input = Input {
             binding: &afresh,
             clusters,
-            scheduler: DEFAULT_SCHEDULER,
+            scheduler: &self.shared.options.scheduler_name,
+            keeps_empty: self.shared.options.empty_workloads,
             neighbours: self.shared.neighbours(key, &binding.spec),
             taken: Taken::new(),
             exact: Exact::new(),
@@ -325,7 +326,7 @@ impl Controller for Rebalancing {
             return Ok(again(rests));
         }
         let clusters = self.shared.clusters.all("");
-        let course = rollback::course(&binding, &clusters, now);
+        let course = rollback::course(&binding, &clusters, &self.shared.options.scheduler_name, now);
         self.hear(key, &binding, &course, now);
         let (step, is_over) = match course {
             Course::Fails(step) => (self.back(key, &binding, step), false),

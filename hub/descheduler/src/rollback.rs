@@ -35,8 +35,13 @@ pub enum Course {
     Fails(Step),
 }
 
-/// How it goes with the last step of a binding.
-pub fn course<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C], now: Timestamp) -> Course {
+/// How it goes with the last step of a binding, where the scheduler goes by this name.
+pub fn course<C: Borrow<Cluster>>(
+    binding: &ResourceBinding,
+    clusters: &[C],
+    scheduler: &str,
+    now: Timestamp,
+) -> Course {
     let Some(note) = MoveNote::of(binding).filter(|note| !note.changed.is_empty()) else {
         return Course::Nothing;
     };
@@ -47,7 +52,7 @@ pub fn course<C: Borrow<Cluster>>(binding: &ResourceBinding, clusters: &[C], now
     }
     let is_settled = !movability::is_held(binding)
         && binding.spec.graceful_eviction_tasks.is_empty()
-        && movability::is_scheduled(binding, clusters);
+        && movability::is_scheduled(binding, clusters, scheduler);
     let is_late = note.at <= now && now.duration_since(note.at) >= PATIENCE;
     if !is_late || !is_settled || !is_whole(binding, &gave) || !is_well(binding, &gave, clusters, now) {
         return Course::Underway;
@@ -121,7 +126,7 @@ mod tests {
     }
 
     fn course_of(world: &World, edit: impl FnOnce(&mut Value)) -> Course {
-        course(&world.binding(edit), &world.clusters(), world.now)
+        course(&world.binding(edit), &world.clusters(), "default-scheduler", world.now)
     }
 
     /// The second cluster reports what does not become ready.

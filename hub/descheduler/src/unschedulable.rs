@@ -7,17 +7,16 @@ use std::collections::BTreeMap;
 
 use karmada_api::binding::{AggregatedStatusItem, ResourceBinding, TargetCluster};
 use karmada_api::policy::{ReplicaDivisionPreference, ReplicaSchedulingType};
-use karmada_api::strings::DEFAULT_SCHEDULER;
 use karmada_core::scheduler::trigger;
 
 /// Unschedulable replicas by cluster, where its agent said so.
 pub type Unschedulable = BTreeMap<String, i64>;
 
 /// Whether a binding's replicas are given up where they find no room: those of Deployments that are divided by room. What a person placed by
-/// fixed weights stays where it was placed. While the scheduler has not yet seen the binding as it is, or where it places it no more, nothing is given
+/// fixed weights stays where it was placed. While the scheduler, which goes by the name `scheduler`, has not yet seen the binding as it is, or where it places it no more, nothing is given
 /// up.
-pub fn considers(binding: &ResourceBinding) -> bool {
-    could_consider(binding) && is_scheduled(binding)
+pub fn considers(binding: &ResourceBinding, scheduler: &str) -> bool {
+    could_consider(binding) && is_scheduled(binding, scheduler)
 }
 
 /// Whether that can come to be without a change of the binding's spec.
@@ -43,12 +42,12 @@ fn is_divided_by_room(binding: &ResourceBinding) -> bool {
         }
 }
 
-fn is_scheduled(binding: &ResourceBinding) -> bool {
+fn is_scheduled(binding: &ResourceBinding, scheduler: &str) -> bool {
     let is_seen = binding
         .metadata
         .generation
         .is_none_or(|generation| generation == binding.status.scheduler_observed_generation);
-    is_seen && trigger::is_ours(binding, DEFAULT_SCHEDULER)
+    is_seen && trigger::is_ours(binding, scheduler)
 }
 
 /// The clusters whose agents are to be asked, in the order of the binding: those in which fewer replicas are ready than placed, and those of

@@ -22,7 +22,7 @@ fn replicas_without_room_are_given_up() {
         object = without_nulls(object);
         let binding: ResourceBinding = serde_json::from_value(object).unwrap();
         if case["kind"] == "considered" {
-            return compare(&case["considered"], &json!(considers(&binding)));
+            return compare(&case["considered"], &json!(considers(&binding, "default-scheduler")));
         }
         let mut names = asked(&binding);
         names.sort_unstable();

@@ -194,6 +194,7 @@ fn a_large_fleet_is_decided_within_the_bounds_of_a_decision() {
         binding: &binding,
         clusters: &clusters,
         scheduler: "default-scheduler",
+        keeps_empty: false,
         neighbours: Default::default(),
         taken: Default::default(),
         exact: Default::default(),

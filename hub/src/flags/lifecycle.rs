@@ -17,6 +17,7 @@ use karmada_descheduler::descheduler::Descheduling;
 use karmada_descheduler::rebalancing::RebalancingOptions;
 use karmada_schema::duration::flag_duration;
 
+use super::propagation::Propagation;
 use crate::settings::LifecycleSettings;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -72,15 +73,17 @@ pub(super) struct Lifecycle {
     /// How long a replica waits for a node before it is given up, such as 5m.
     #[arg(long, default_value = "5m", value_parser = duration)]
     unschedulable_threshold: SignedDuration,
+    #[command(flatten)]
+    propagation: Propagation,
 }
 
-fn duration(text: &str) -> Result<SignedDuration, String> {
+pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
     flag_duration(text).ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
 }
 
 impl Lifecycle {
     /// # Errors
-    /// A gate is not known, a rate is none, or an interval is nothing.
+    /// A gate is not known, a rate is none, an interval is nothing, or what is propagated is not said so that it can be.
     pub(super) fn settings(self, controllers: ControllersList) -> Result<LifecycleSettings> {
         let gates: FeatureGates = self.feature_gates.join(",").parse()?;
         anyhow::ensure!(
@@ -93,10 +96,13 @@ impl Lifecycle {
         );
         Ok(LifecycleSettings {
             gates,
+            shared: self.propagation.shared()?,
             loops: LoopOptions {
                 lifecycle: self.evictions(),
                 controllers,
                 asks_for_room: self.enable_scheduler_estimator,
+                grace: self.propagation.grace()?,
+                quota_sync: self.propagation.quota_sync(),
             },
             descheduling: self.enable_descheduler.then(|| Descheduling {
                 interval: self.descheduling_interval,
@@ -146,6 +152,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_propagation_reaches_the_loops() {
+        let words = [
+            "--scheduler-name=edge",
+            "--cluster-monitor-grace-period=50s",
+            "--cluster-startup-grace-period=70s",
+        ];
+        let read = read(&[&words[..], &["--federated-resource-quota-sync-period=1m"]].concat()).unwrap();
+        assert_eq!(read.shared.scheduler_name, "edge");
+        assert_eq!((read.loops.grace.silence.as_secs(), read.loops.grace.startup.as_secs()), (50, 70));
+        assert_eq!(read.loops.quota_sync.as_secs(), 60);
+    }
+
+    #[test]
     fn spans_that_no_moment_comes_after_are_refused() {
         assert!(read(&["--graceful-eviction-timeout", "2562047h"]).is_ok());
         for wrong in ["2562048h", "9223372036854775807s", "-1s", "soon"] {
@@ -155,7 +174,7 @@ mod tests {
 
     #[test]
     fn without_flags_nothing_is_evicted_for_taints() {
-        let LifecycleSettings { gates, loops, descheduling, rebalancing, taint_policies, estimates } =
+        let LifecycleSettings { gates, loops, descheduling, rebalancing, taint_policies, estimates, .. } =
             read(&[]).unwrap();
         let options = loops.lifecycle;
         assert_eq!(gates, FeatureGates::default());
@@ -186,7 +205,7 @@ mod tests {
             "--rebalancing-budget=7",
             "--unschedulable-threshold=0s",
         ];
-        let LifecycleSettings { gates, loops, descheduling, rebalancing, taint_policies, estimates } =
+        let LifecycleSettings { gates, loops, descheduling, rebalancing, taint_policies, estimates, .. } =
             read(&words).unwrap();
         let options = loops.lifecycle;
         assert!(gates.enabled(Gate::Failover) && !gates.enabled(Gate::GracefulEviction));

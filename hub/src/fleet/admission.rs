@@ -4,6 +4,7 @@
 //! In: a write of any kind. Out: the object completed, or a 422 with every wrong field; a 403 for what is protected. Other kinds pass.
 
 use karmada_api::admission::{self as karmada, Context};
+use karmada_api::defaulting::cluster::Grades;
 use karmada_api::object;
 use karmada_api::strings::labels;
 use karmada_api::validation::taint_policy::{NoExecute, validate_cluster_taint_policy};
@@ -25,6 +26,8 @@ const BEARS_EXPRESSIONS: [&str; 4] =
 pub struct KarmadaPolicies {
     /// Whether ClusterTaintPolicies may make workloads leave clusters.
     pub taint_policies: NoExecute,
+    /// What becomes of a Cluster's grades of nodes.
+    pub grades: Grades,
 }
 
 impl Admission for KarmadaPolicies {
@@ -38,7 +41,7 @@ impl Admission for KarmadaPolicies {
             return Ok(());
         }
         let (group, kind) = (&*request.definition.group, &*request.definition.kind);
-        let sources = Context { now: context.now(), new_uuid: &|| context.new_uid() };
+        let sources = Context { now: context.now(), new_uuid: &|| context.new_uid(), grades: self.grades };
         keep_permanent_id(kind, request.object, request.old, &|| context.new_uid());
         karmada::mutate(group, kind, operation, request.object, request.old, &sources);
         let mut errors = karmada::validate(group, kind, operation, request.object, request.old);

@@ -104,7 +104,8 @@ impl PlacementReviews {
             object::metadata(&mut policy).insert("namespace".into(), "default".into());
         }
         let (registry, name) = (&self.registry, object::name(&policy).to_owned());
-        let context = Context { now: registry.now(), new_uuid: &|| registry.new_uid() };
+        let context =
+            Context { now: registry.now(), new_uuid: &|| registry.new_uid(), grades: Default::default() };
         admission::mutate(group, &kind, Operation::Create, &mut policy, None, &context);
         let mut wrong = admission::validate(group, &kind, Operation::Create, &policy, None);
         if matches!(&*kind, "PropagationPolicy" | "ClusterPropagationPolicy") {

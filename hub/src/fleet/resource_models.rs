@@ -23,12 +23,13 @@ fn digest(models: &Value) -> u64 {
 pub struct Models {
     registry: Arc<Registry>,
     gateway: Arc<Gateway>,
+    grades_count: bool,
 }
 
 impl Models {
-    /// One that tells through the gateway.
-    pub fn new(registry: Arc<Registry>, gateway: Arc<Gateway>) -> Arc<Models> {
-        Arc::new(Models { registry, gateway })
+    /// One that tells through the gateway; where grades do not count (gate `CustomizedClusterResourceModeling`), that there are none.
+    pub fn new(registry: Arc<Registry>, gateway: Arc<Gateway>, grades_count: bool) -> Arc<Models> {
+        Arc::new(Models { registry, gateway, grades_count })
     }
 }
 
@@ -46,7 +47,7 @@ impl Controller for Models {
             self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters").map_err(other)?;
         let Ok(cluster) = self.registry.get(&definition, "", &key.name) else { return Ok(Action::Done) };
         let mut models = cluster.value()["spec"]["resourceModels"].take();
-        if models.is_null() {
+        if models.is_null() || !self.grades_count {
             models = json!([]);
         }
         let (wanted, fleet) = (digest(&models), self.gateway.fleet());

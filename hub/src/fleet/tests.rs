@@ -219,7 +219,7 @@ async fn an_agent_is_told_once_by_which_grades_it_counts() {
     let rig = Rig::start().await;
     let mut agent = rig.agent().await;
     agent.hears().await;
-    let models = Models::new(rig.registry.clone(), rig.gateway.clone());
+    let models = Models::new(rig.registry.clone(), rig.gateway.clone(), true);
     let told = |said: Vec<hub_frame::Body>| {
         let models = |body| match body {
             hub_frame::Body::Resync(again) if !again.resource_models.is_empty() => {
@@ -249,6 +249,9 @@ async fn an_agent_is_told_once_by_which_grades_it_counts() {
     agent = rig.connect(peer).await;
     models.reconcile(&north()).await.unwrap();
     assert_eq!(told(agent.hears().await), first, "another process counts by the standard again");
+    let off = Models::new(rig.registry.clone(), rig.gateway.clone(), false);
+    off.reconcile(&north()).await.unwrap();
+    assert_eq!(told(agent.hears().await), [json!([])], "grades do not count");
 }
 
 // ------------------------------------------------------------------------------------ cluster links

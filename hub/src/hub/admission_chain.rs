@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use karmada_access::{Authorizer, Escalation};
+use karmada_api::defaulting::cluster::Grades;
 use karmada_core::feature_gates::Gate;
 use karmada_kinds::catalogue;
 use karmada_registry::admission::{
@@ -46,6 +47,14 @@ pub(super) fn registry(
 }
 
 fn gates(opened: &OpenedState, authorizer: &Arc<Authorizer>, settings: &Settings) -> Vec<Box<dyn Admission>> {
+    let lifecycle = &settings.lifecycle;
+    let policies = KarmadaPolicies {
+        taint_policies: lifecycle.taint_policies,
+        grades: match lifecycle.gates.enabled(Gate::CustomizedClusterResourceModeling) {
+            true => Grades::Completed,
+            false => Grades::AsWritten,
+        },
+    };
     let mut gates: Vec<Box<dyn Admission>> = vec![
         Box::new(NamespaceLifecycle),
         Box::new(PodDefaults),
@@ -53,7 +62,7 @@ fn gates(opened: &OpenedState, authorizer: &Arc<Authorizer>, settings: &Settings
         Box::new(LimitRanger::new(&opened.cache)),
         Box::new(Escalation::new(authorizer.clone())),
         Box::new(CertificateRequests::new(authorizer.clone(), certificate_requests::asked_name)),
-        Box::new(KarmadaPolicies { taint_policies: settings.lifecycle.taint_policies }),
+        Box::new(policies),
         Box::new(CustomizationValidation),
         Box::new(ResidencyGuard::default()),
     ];

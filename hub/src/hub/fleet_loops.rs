@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::FutureExt as _;
+use karmada_core::feature_gates::Gate;
 use karmada_gateway::ports::{Ports, Registrar};
 use karmada_gateway::{Gateway, Options};
 use karmada_registry::Registry;
@@ -56,7 +57,8 @@ pub(super) fn start(
         PlacementReviews::provide(registry, control.reviewer()).context("answering placement reviews")?;
         control.residency();
     }
-    control.models(Models::new(registry.clone(), gateway.clone()));
+    let grades_count = control.shared.gates.enabled(Gate::CustomizedClusterResourceModeling);
+    control.models(Models::new(registry.clone(), gateway.clone(), grades_count));
     control.repair(Repair::new(registry.clone(), gateway.clone()));
     control.agents(AgentNoteController::new(registry.clone(), control.fleet.clone()));
     let shown = registry.definition("edge.karmada.io", "v1alpha1", "clusterlinks");

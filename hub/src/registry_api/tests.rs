@@ -1,5 +1,6 @@
 //! The client over a registry with a store in memory: what is scaled, and which CronFederatedHPAs pass the fleet's gates.
 
+use karmada_api::defaulting::cluster::Grades;
 use karmada_api::validation::taint_policy::NoExecute;
 use karmada_registry::admission::Admission;
 use tokio_util::sync::DropGuard;
@@ -16,7 +17,7 @@ struct Rig {
 impl Rig {
     async fn start() -> Rig {
         let gates: Vec<Box<dyn Admission>> =
-            vec![Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused })];
+            vec![Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused, grades: Grades::Completed })];
         let RegistryInMemory { registry, stop, .. } = RegistryInMemory::start(gates, standing_clock()).await;
         Rig { api: RegistryApi::new(Arc::new(registry), "scaler", Arc::default()), _stop: stop.drop_guard() }
     }

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::defaulting::cluster::Grades;
 use crate::{
     CLUSTER_GROUP, EDGE_GROUP, NETWORKING_GROUP, POLICY_GROUP, WORK_GROUP, defaulting, object, validation,
 };
@@ -26,6 +27,8 @@ pub struct Context<'a> {
     pub now: Timestamp,
     /// A fresh UUID each time it is called.
     pub new_uuid: &'a dyn Fn() -> String,
+    /// What becomes of a Cluster's grades of nodes.
+    pub grades: Grades,
 }
 
 /// Completes an object before it is validated and stored. `old` is the stored object on update.
@@ -57,7 +60,9 @@ pub fn mutate(
         (NETWORKING_GROUP, "MultiClusterService") if creating => {
             defaulting::multi_cluster_service(new, uuid);
         }
-        (CLUSTER_GROUP, "Cluster") => defaulting::cluster::default_cluster(new, old, context.now),
+        (CLUSTER_GROUP, "Cluster") => {
+            defaulting::cluster::default_cluster(new, old, context.now, context.grades);
+        }
         _ => {}
     }
 }

@@ -6,6 +6,7 @@ mod recorded;
 
 use karmada_api::admission::{self, Context, Operation};
 use karmada_api::cluster::Cluster;
+use karmada_api::defaulting::cluster::Grades;
 use karmada_api::policy::ClusterAffinity;
 use karmada_api::{manifest, names, selector};
 use proptest::prelude::*;
@@ -16,6 +17,8 @@ const NAMES: Differences = &[
     (16, "a Work's name that no API server takes: it is cut, and ends in a hash of the whole"),
     (58, "a binding's name that no API server takes: it is cut, and ends in a hash of the whole"),
 ];
+
+const NOT_MADE: &str = "names of what is not made here: the hub dials no member and has no estimators, and slices are named by their place";
 
 #[test]
 fn recorded_names() {
@@ -31,13 +34,12 @@ fn recorded_names() {
                 None if case.get("error").is_some() => return Verdict::Agrees,
                 cluster => json!(cluster),
             },
-            // Names of what is not made here: the hub dials no member and has no estimators, and slices are named by `told`.
             "serviceAccountName"
             | "roleName"
             | "impersonationSecretName"
             | "estimatorServiceName"
             | "estimatorDeploymentName"
-            | "endpointSliceName" => return Verdict::Skip,
+            | "endpointSliceName" => return Verdict::Skip(NOT_MADE),
             "derivedServiceName" => json!(names::derived_service_name(args[0])),
             "isReservedNamespace" => json!(names::is_reserved_namespace(args[0])),
             "namespacedKey" => json!(names::namespaced_key(args[0], args[1])),
@@ -98,8 +100,19 @@ fn recorded_affinity() {
 }
 
 fn mutated(group: &str, kind: &str, operation: Operation, object: &Value, old: Option<&Value>) -> Value {
+    mutated_by(Grades::Completed, (group, kind), operation, object, old)
+}
+
+fn mutated_by(
+    grades: Grades,
+    (group, kind): (&str, &str),
+    operation: Operation,
+    object: &Value,
+    old: Option<&Value>,
+) -> Value {
     let mut object = object.clone();
-    let context = Context { now: "2024-01-02T03:04:05Z".parse().unwrap(), new_uuid: &|| "fresh".to_owned() };
+    let now = "2024-01-02T03:04:05Z".parse().unwrap();
+    let context = Context { now, new_uuid: &|| "fresh".to_owned(), grades };
     admission::mutate(group, kind, operation, &mut object, old, &context);
     object
 }
@@ -159,6 +172,22 @@ fn a_work_carries_pruned_and_recorded_manifests() {
                    "resourcetemplate.karmada.io/managed-annotations,resourcetemplate.karmada.io/managed-labels"})
     );
     assert_eq!(mutated("work.karmada.io", "Work", Operation::Update, &out, Some(&out)), out);
+}
+
+#[test]
+fn grades_of_nodes_are_completed_where_they_count_and_else_stay_as_they_are_written() {
+    let at = ("cluster.karmada.io", "Cluster");
+    let grades = |models: Value, grades| {
+        let given =
+            json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Pull", "resourceModels": models}});
+        mutated_by(grades, at, Operation::Create, &given, None)["spec"]["resourceModels"].clone()
+    };
+    let written = json!([{"grade": 1, "ranges": []}, {"grade": 0, "ranges": []}]);
+    let ordered = json!([written[1], written[0]]);
+    assert_eq!(grades(written.clone(), Grades::Completed), ordered);
+    assert_eq!(grades(written.clone(), Grades::AsWritten), written);
+    assert_eq!(grades(json!([]), Grades::Completed).as_array().map(Vec::len), Some(9));
+    assert_eq!(grades(json!([]), Grades::AsWritten), json!([]));
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn targets(binding: &ResourceBinding, clusters: &[Arc<Cluster>]) -> Vec<TargetCl
         binding,
         clusters,
         scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
+        keeps_empty: false,
         neighbours: AllowedClusters::default(),
         taken: Taken::new(),
         exact: Default::default(),

@@ -84,7 +84,9 @@ fn a_lazy_policy_waits_for_a_change_of_the_template() {
     const WEB: (&str, &str) = (NS, "web");
     fleet.namespace(NS);
     let lazy = ("activationPreference", json!("Lazy"));
-    let to = |cluster: &str| called("web", policy(NS, "web", in_clusters(&[cluster])), &[lazy.clone()]);
+    let to = |cluster: &str| {
+        called("web", policy(NS, "web", in_clusters(&[cluster])), std::slice::from_ref(&lazy))
+    };
     // To what comes after it, it is as any other.
     apply(&fleet, &[&to("near-1")]);
     apply(&fleet, &[&deployment(NS, "web", 1)]);

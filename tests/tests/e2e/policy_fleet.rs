@@ -3,6 +3,8 @@
 //! In: [`shared`] for tests that leave sites and Clusters as they are, [`alone`] for those that lose or taint some. Out: a [`Fleet`]; templates and
 //! policies as JSON; where a Deployment is, as hub and members tell, and as karmadactl had said.
 
+#![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is handed in")]
+
 use std::collections::BTreeMap;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::folder::Folder;
 use tests::hub::{Hub, HubOptions};
-use tests::kube::programs_or_skip;
+use tests::kube_binaries::programs_or_skip;
 use tests::member::{Member, MemberOptions};
 use tests::wait::{TIMEOUT, eventually, so};
 
@@ -26,11 +28,12 @@ const SITES: [(&str, &str, &str); 4] = [
 ];
 
 /// As `deploy/presets/lost-sites.yaml` wants it, with the gates of what else is tried, and without waits between evictions.
-const FLAGS: [&str; 4] = [
+const FLAGS: [&str; 5] = [
     "--feature-gates=Failover=true,PropagationPolicyPreemption=true,WorkloadAffinity=true,StatefulFailoverInjection=true",
     "--enable-no-execute-taint-eviction",
     "--allow-no-execute-taint-policy",
     "--resource-eviction-rate=100",
+    "--cluster-monitor-grace-period=5s",
 ];
 
 static FLEET: OnceLock<RwLock<Fleet>> = OnceLock::new();

@@ -59,7 +59,8 @@ impl Admission for KarmadaRules {
         if !request.subresource.is_empty() || !group.ends_with("karmada.io") {
             return Ok(());
         }
-        let context = Context { now: context.now(), new_uuid: &|| context.new_uid() };
+        let context =
+            Context { now: context.now(), new_uuid: &|| context.new_uid(), grades: Default::default() };
         karmada::mutate(group, kind, operation, request.object, request.old, &context);
         match karmada::validate(group, kind, operation, request.object, request.old).is_empty() {
             true => Ok(()),

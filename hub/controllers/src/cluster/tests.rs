@@ -308,3 +308,31 @@ async fn a_cluster_that_is_lost_leaves_nothing_behind_whatever_happens_between()
     assert_eq!(api.value(CLUSTER_API, "Cluster", "", "m1"), None);
     assert!(api.values(WORK_API, "Work").is_empty());
 }
+
+/// One that was heard 45 s ago, and one that was made 45 s ago and was never heard.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_may_be_silent_for_as_long_as_whoever_runs_the_hub_says() {
+    let span = jiff::SignedDuration::from_secs;
+    let usual = Grace::default();
+    for (grace, heard, unheard) in [
+        (usual, "Unknown", Value::Null),
+        (Grace { silence: span(50), ..usual }, "True", Value::Null),
+        (Grace { startup: span(40), ..usual }, "Unknown", json!("Unknown")),
+    ] {
+        let [heard_one, first] = crate::testing::cluster("north", &json!({}));
+        let [mut unheard_one, second] = crate::testing::cluster("south", &json!({}));
+        unheard_one["metadata"]["creationTimestamp"] = json!("2026-05-01T11:59:15Z");
+        unheard_one["status"]["conditions"] = json!([]);
+        let rig = crate::testing::Rig::new([heard_one, first, unheard_one, second]).await;
+        let contacts = Silence(Some(("north", "2026-05-01T11:59:15Z".parse().unwrap())));
+        let controller = ClusterController::new(rig.shared.clone(), Arc::new(contacts), grace);
+        for name in ["north", "south"] {
+            controller.reconcile(&crate::testing::key("", name)).await.unwrap();
+        }
+        let ready = |name: &str| {
+            let cluster = rig.api.value(CLUSTER_API, "Cluster", "", name).unwrap();
+            cluster["status"]["conditions"][0]["status"].clone()
+        };
+        assert_eq!((ready("north"), ready("south")), (json!(heard), unheard), "{grace:?}");
+    }
+}

@@ -7,6 +7,7 @@ use super::*;
 use crate::port::fake::FakeApi;
 use crate::testing::{BINDING_API, POLICY_API, Rig, WORK_API, bears_trouble, key};
 
+const PERIOD: Duration = Duration::from_secs(300);
 const BINDING: (&str, &str) = (BINDING_API, "ResourceBinding");
 
 fn quota(namespace: &str) -> Value {
@@ -38,7 +39,9 @@ fn status(api: &FakeApi, namespace: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn what_members_use_is_told_and_summed_whatever_happens_between() {
     let look = async |rig: &Rig| {
-        FederatedResourceQuotaStatusController::new(rig.shared.clone()).reconcile(&key("team", "q")).await
+        FederatedResourceQuotaStatusController::new(rig.shared.clone(), PERIOD)
+            .reconcile(&key("team", "q"))
+            .await
     };
     let objects = [quota("team"), work("m2", "1500m"), work("m1", "1"), binding("team", "a", 7)];
     let (api, writes) = bears_trouble(&objects, look).await;
@@ -66,7 +69,7 @@ async fn where_quotas_are_enforced_bindings_are_counted_and_only_the_changed_one
         binding("other", "a", 100),
     ])
     .await;
-    let controller = FederatedResourceQuotaStatusController::new(rig.shared.clone());
+    let controller = FederatedResourceQuotaStatusController::new(rig.shared.clone(), PERIOD);
     controller.reconcile(&key("team", "q")).await.unwrap();
     assert_eq!(status(&rig.api, "team")["overallUsed"], json!({"cpu": "4"}));
     let read = || rig.api.calls("read", "ResourceBinding");
@@ -85,4 +88,18 @@ async fn where_quotas_are_enforced_bindings_are_counted_and_only_the_changed_one
     rig.delete((POLICY_API, "FederatedResourceQuota"), &key("team", "q")).await;
     controller.reconcile(&key("team", "q")).await.unwrap();
     assert!(controller.tallies.lock().is_empty(), "nothing is kept of a namespace without quotas");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_quotas_are_enforced_they_are_counted_again_after_a_while() {
+    let enforced = enforcing(&[quota("team")]).await;
+    let counted = Rig::new([quota("team")]).await;
+    for (rig, period, again) in [
+        (&enforced, PERIOD, Action::RequeueAfter(PERIOD)),
+        (&enforced, Duration::ZERO, Action::Done),
+        (&counted, PERIOD, Action::Done),
+    ] {
+        let controller = FederatedResourceQuotaStatusController::new(rig.shared.clone(), period);
+        assert_eq!(controller.reconcile(&key("team", "q")).await.unwrap(), again, "{period:?}");
+    }
 }

@@ -4,6 +4,7 @@ mod dependencies;
 mod evictions;
 mod exports;
 mod hands;
+mod options;
 mod presets;
 mod running;
 mod webhooks;

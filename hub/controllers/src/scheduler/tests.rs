@@ -5,6 +5,7 @@ use karmada_core::scheduler::estimator_answers::Wanted;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::queue::WorkQueue;
 use crate::testing::{self, CLUSTER_API, Rig, bears_trouble, key};
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
@@ -297,17 +298,20 @@ async fn agents_are_asked_for_sets_and_by_quotas() {
     let part = |name: &str| json!({"name": name, "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}});
     binding["spec"]["components"] = json!([part("head"), part("worker")]);
     all.push(binding);
-    let before = Rig::new(all).await;
-    let gates = FeatureGates::default().with(Gate::ResourceQuotaEstimate);
-    let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
-    let answers = [("m1".to_owned(), Ok(0)), ("m2".to_owned(), Ok(1))].into();
-    let told = Arc::new(Told { answers, ..Told::default() });
-    let scheduler = Scheduler::new(rig.shared.clone(), Some(told.clone()));
-    scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
-    rig.quiet().await;
-    assert_eq!(*told.question.lock(), "sets of 2 in default, quotas true");
-    let now = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
-    assert_eq!(now["spec"]["clusters"][0]["name"], "m2", "{now}");
+    let on = FeatureGates::default().with(Gate::ResourceQuotaEstimate);
+    for (gates, quotas_count) in [(on, true), (FeatureGates::default(), false)] {
+        let before = Rig::new(all.clone()).await;
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let answers = [("m1".to_owned(), Ok(0)), ("m2".to_owned(), Ok(1))].into();
+        let told = Arc::new(Told { answers, ..Told::default() });
+        let scheduler = Scheduler::new(rig.shared.clone(), Some(told.clone()));
+        scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+        rig.quiet().await;
+        let wanted = format!("sets of 2 in default, quotas {quotas_count}");
+        assert_eq!(*told.question.lock(), wanted);
+        let now = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
+        assert_eq!(now["spec"]["clusters"][0]["name"], "m2", "{now}");
+    }
 }
 
 /// Agents that take their time, as those at the end of a long line do.
@@ -430,4 +434,25 @@ async fn what_is_asked_between_the_two_writes_is_heard() {
     let binding = rig.api.value(BINDING_API, "ResourceBinding", "default", "web-configmap").unwrap();
     assert_eq!(binding["spec"]["clusters"], json!([{"name": "m1", "replicas": 3}]), "the first group again");
     assert_eq!(binding["status"]["schedulerObservingAffinityName"], "first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_higher_priority_is_first_where_the_gate_is_on_and_else_who_came_first() {
+    let urgent = |name: &str, priority: i32| {
+        let mut binding = testing::binding(name, &json!({}), &[]);
+        binding["spec"]["schedulePriority"] = json!({"priority": priority});
+        binding
+    };
+    let off = FeatureGates::default().without(Gate::PriorityBasedScheduling);
+    for (gates, order) in [(FeatureGates::default(), ["b", "c", "a"]), (off, ["a", "b", "c"])] {
+        let before = Rig::new([urgent("a", 1), urgent("b", 9), urgent("c", 3)]).await;
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let queue = Scheduler::new(rig.shared.clone(), None).queue();
+        for name in ["a", "b", "c"] {
+            queue.add_after(key("default", &format!("{name}-configmap")), std::time::Duration::ZERO);
+        }
+        for name in order {
+            assert_eq!(queue.next().await, Some(key("default", &format!("{name}-configmap"))));
+        }
+    }
 }

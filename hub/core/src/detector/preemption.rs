@@ -7,6 +7,7 @@
 use karmada_api::policy::{Preemption, PropagationPolicy};
 
 use super::{Rank, Subject, best, rank};
+use crate::feature_gates::{FeatureGates, Gate};
 
 /// Whether policies take over what others have (feature gate `PropagationPolicyPreemption`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -16,6 +17,16 @@ pub enum Takeover {
     Never,
     /// A policy that says so takes from those below it.
     AsPoliciesSay,
+}
+
+impl Takeover {
+    /// As the gates have it.
+    pub fn gated(gates: &FeatureGates) -> Self {
+        match gates.enabled(Gate::PropagationPolicyPreemption) {
+            true => Self::AsPoliciesSay,
+            false => Self::Never,
+        }
+    }
 }
 
 /// The policy that takes what `holder` has: of several, the one that would win it were it new.

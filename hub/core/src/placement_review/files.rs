@@ -11,6 +11,7 @@ use karmada_api::binding::{BindingSnapshot, BindingSpec, ResourceBinding, Target
 use karmada_api::cluster::Cluster;
 use karmada_api::override_policy::OverridePolicy;
 use karmada_api::policy::PropagationPolicy;
+use karmada_api::strings::DEFAULT_SCHEDULER;
 use karmada_api::{names, object};
 use karmada_interpreter::{InterpretError, Interpreter};
 use serde_json::Value;
@@ -104,6 +105,8 @@ fn reviewed(
         cluster_overrides: &cluster_overrides,
         reading: Reading { interpreter, parts: Parts::Together, quotas_count: false },
         skip: &SkipRules::default(),
+        scheduler: DEFAULT_SCHEDULER,
+        keeps_empty: false,
         takeover: Takeover::Never,
         evicts_for_taints: true,
         injects_state: false,

@@ -1,5 +1,6 @@
 //! Reviews of one Deployment over three clusters.
 
+use karmada_api::strings::DEFAULT_SCHEDULER;
 use karmada_interpreter::Chain;
 use serde_json::json;
 
@@ -58,6 +59,8 @@ fn asked(world: &World, what_if: &WhatIf) -> Review {
         cluster_overrides: &[],
         reading: Reading { interpreter: &interpreter, parts: Parts::Together, quotas_count: false },
         skip: &SkipRules::default(),
+        scheduler: DEFAULT_SCHEDULER,
+        keeps_empty: false,
         takeover: Takeover::AsPoliciesSay,
         evicts_for_taints: true,
         injects_state: false,
@@ -140,6 +143,8 @@ fn all_in_a(world: &World) -> ResourceBinding {
         cluster_overrides: &[],
         reading: Reading { interpreter: &Chain::default(), parts: Parts::Together, quotas_count: false },
         skip: &SkipRules::default(),
+        scheduler: DEFAULT_SCHEDULER,
+        keeps_empty: false,
         takeover: Takeover::Never,
         evicts_for_taints: true,
         injects_state: false,

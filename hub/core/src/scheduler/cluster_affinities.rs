@@ -41,6 +41,8 @@ struct Plan<'a> {
     binding: &'a ResourceBinding,
     placement: &'a Placement,
     mode: Mode,
+    /// Whether clusters that get no replicas are placed in all the same.
+    keeps_empty: bool,
     /// By name.
     clusters: Vec<Seen<'a>>,
 }
@@ -163,7 +165,8 @@ pub(super) fn place<C>(
         let outcome = Outcome::Failed(Failure::Error(why));
         return Decision { report: super::going(clusters), ..Decision::plain(outcome) };
     }
-    let plan = Plan { binding: input.binding, placement, mode, clusters: seen };
+    let (binding, keeps_empty) = (input.binding, input.keeps_empty);
+    let plan = Plan { binding, placement, mode, keeps_empty, clusters: seen };
     if placement.cluster_affinities.is_empty() {
         return plan.attempt("", None).into_decision(Vec::new());
     }
@@ -293,6 +296,7 @@ impl Plan<'_> {
             mode: self.mode,
             tiers,
             workload: spec.is_workload(),
+            keeps_empty: self.keeps_empty,
         };
         division::divide(&division).map_err(|error| match error {
             DivisionError::Unschedulable(text) => {

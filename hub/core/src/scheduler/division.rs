@@ -1,7 +1,7 @@
 //! How many replicas each chosen cluster gets.
 //!
 //! In: candidates in order of preference with their free room, how many replicas, who has how many now. Out: replicas
-//! by cluster, without those that get none; or why they do not fit.
+//! by cluster, without those that get none unless they are wanted; or why they do not fit.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -57,6 +57,8 @@ pub struct Division<'a> {
     pub tiers: bool,
     /// Whether there are replicas to divide at all; a ConfigMap has none.
     pub workload: bool,
+    /// Whether candidates that get no replicas are placed in all the same.
+    pub keeps_empty: bool,
 }
 
 /// Why replicas cannot be divided. The text reaches the user in the condition Scheduled.
@@ -84,8 +86,19 @@ pub fn divide(division: &Division<'_>) -> Result<Vec<TargetCluster>, DivisionErr
         return Ok(targets(division.candidates.iter().map(|c| (c.cluster.name().to_owned(), 0)), false));
     }
     let strategy = strategy(division.strategy)?;
-    let shares = if division.tiers { by_tiers(division, &strategy)? } else { at_once(division, &strategy)? };
-    Ok(targets(shares, true))
+    let mut shares =
+        if division.tiers { by_tiers(division, &strategy)? } else { at_once(division, &strategy)? };
+    if division.keeps_empty {
+        shares.extend(without_share(division.candidates, &shares));
+    }
+    Ok(targets(shares, !division.keeps_empty))
+}
+
+/// Those who get nothing, with nothing.
+fn without_share(candidates: &[Candidate<'_>], shares: &[(String, i64)]) -> Shares {
+    let shared: HashSet<&str> = shares.iter().map(|(name, _)| &**name).collect();
+    let names = candidates.iter().map(|candidate| candidate.cluster.name());
+    names.filter(|name| !shared.contains(name)).map(|name| (name.to_owned(), 0)).collect()
 }
 
 /// All candidates alike.

@@ -104,6 +104,7 @@ mod tests {
             binding: &binding,
             clusters,
             scheduler: "default-scheduler",
+            keeps_empty: false,
             neighbours: AllowedClusters::default(),
             taken: Default::default(),
             exact: Exact::new(),

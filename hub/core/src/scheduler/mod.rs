@@ -47,6 +47,8 @@ pub struct Input<'a, C> {
     pub clusters: &'a [C],
     /// The name that this scheduler goes by.
     pub scheduler: &'a str,
+    /// Whether clusters that are selected and get no replicas are placed in all the same.
+    pub keeps_empty: bool,
     /// Where the workloads are that it wants to be with, or apart from.
     pub neighbours: AllowedClusters,
     /// What of the clusters' room is taken, though their reports do not say so yet.

@@ -52,7 +52,7 @@ fn work(wanted: &works::ClusterWork) -> Value {
 /// A Work as the store has it: admitted.
 fn stored(work: &Work) -> Work {
     let mut value = serde_json::to_value(work).unwrap();
-    let context = Context { now: now(), new_uuid: &|| "w-1".to_owned() };
+    let context = Context { now: now(), new_uuid: &|| "w-1".to_owned(), grades: Default::default() };
     admission::mutate("work.karmada.io", "Work", Operation::Create, &mut value, None, &context);
     value["metadata"]["resourceVersion"] = json!("5");
     value["metadata"]["uid"] = json!("uid");

@@ -21,10 +21,15 @@ fn members(names: &[&str]) -> Vec<Cluster> {
 }
 
 fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
+    schedule_with(false, binding, clusters)
+}
+
+fn schedule_with(keeps_empty: bool, binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
     scheduler::schedule(&Input {
         binding,
         clusters,
         scheduler: "default-scheduler",
+        keeps_empty,
         neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
@@ -82,6 +87,54 @@ fn the_tutorials_placements() {
     ];
     for (placement, wanted) in table {
         assert_eq!(result(&schedule(&binding(placement.clone()), &clusters)), wanted, "{placement}");
+    }
+}
+
+/// However replicas are divided; only clusters that were selected, and once they are placed so nothing moves.
+#[test]
+fn clusters_that_get_no_replicas_are_targets_where_that_is_wanted() {
+    let clusters = members(&["m1", "m2", "m3"]);
+    let divided = |more: Value| {
+        let mut scheduling = json!({"replicaSchedulingType": "Divided"});
+        scheduling.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"clusterAffinity": {"exclude": ["m3"]}, "replicaScheduling": scheduling})
+    };
+    let dynamic = json!({"replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}});
+    let mut one_group = static_weights(&[("m1", 1)]);
+    one_group["clusterAffinity"] = json!({"exclude": ["m3"]});
+    for (placement, replicas, without, with) in [
+        (
+            divided(json!({"replicaDivisionPreference": "Weighted"})),
+            0,
+            json!([]),
+            json!([["m1", 0], ["m2", 0]]),
+        ),
+        (
+            divided(json!({"replicaDivisionPreference": "Aggregated"})),
+            0,
+            json!([]),
+            json!([["m1", 0], ["m2", 0]]),
+        ),
+        (divided(dynamic), 0, json!([]), json!([["m1", 0], ["m2", 0]])),
+        (
+            divided(json!({"replicaDivisionPreference": "Aggregated"})),
+            4,
+            json!([["m1", 4]]),
+            json!([["m1", 4], ["m2", 0]]),
+        ),
+        (one_group, 4, json!([["m1", 4]]), json!([["m1", 4], ["m2", 0]])),
+        (json!({"clusterAffinity": {"exclude": ["m3"]}}), 0, json!([]), json!([["m1", 0], ["m2", 0]])),
+    ] {
+        let mut asked = binding(placement.clone());
+        asked.spec.replicas = replicas;
+        asked.spec.replica_requirements = Some(Default::default());
+        for (keeps_empty, wanted) in [(false, without), (true, with)] {
+            let decision = schedule_with(keeps_empty, &asked, &clusters);
+            assert_eq!(result(&decision), wanted, "{placement} {replicas} {keeps_empty}");
+            let again = schedule_with(keeps_empty, &written(&asked, &decision), &clusters);
+            let stands = if again.outcome == Outcome::UpToDate { wanted.clone() } else { result(&again) };
+            assert_eq!(stands, wanted, "{placement} {replicas} {keeps_empty}");
+        }
     }
 }
 
@@ -280,7 +333,7 @@ fn the_time_of_the_last_schedule_moves_with_each_schedule() {
         scheduler::status(binding, &binding.spec.clusters, &decision, later())
     };
     assert_eq!(again(&placed), None, "it is looked at, as every cluster's change asks for that");
-    let mut changed = placed.clone();
+    let mut changed = placed;
     changed.metadata.generation = changed.metadata.generation.map(|generation| generation + 1);
     changed.spec.placement =
         serde_json::from_value(json!({"clusterAffinity": {"clusterNames": ["m1", "none"]}})).unwrap();
@@ -472,7 +525,7 @@ proptest! {
             .map(|(name, n)| TargetCluster { name: name.clone(), replicas: *n, ..TargetCluster::default() }).collect();
         let candidates: Vec<Candidate<'_>> = clusters.iter().zip(&free).map(|(cluster, free)| Candidate { cluster, free: *free, tier: 0, score: 0 }).collect();
         let divide = |candidates: &[Candidate<'_>], previous: &[TargetCluster]| division::divide(&Division {
-            candidates, replicas, strategy: Some(&strategy), previous, uid: "u", mode: Mode::Steady, tiers: false, workload: true });
+            candidates, replicas, strategy: Some(&strategy), previous, uid: "u", mode: Mode::Steady, tiers: false, workload: true, keeps_empty: false });
         if let Ok(result) = divide(&candidates, &previous) {
             prop_assert_eq!(result.iter().map(|t| i64::from(t.replicas)).sum::<i64>(), replicas);
             // Once placed, placing again moves nothing.

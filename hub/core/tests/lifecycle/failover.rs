@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use karmada_api::admission::{Context, Operation, mutate};
 use karmada_api::binding::ResourceBinding;
+use karmada_api::defaulting::cluster::Grades;
 use karmada_api::policy::StatePreservation;
 use karmada_core::failover::preservation::{self, brought, put_on, taken};
 use karmada_core::failover::{FailoverDecision, Rules, look, unhealthy_since};
@@ -183,7 +184,11 @@ fn recorded_defaults_of_application_failover() {
         let spec = json!({"resourceSelectors": [], "failover": {"application": case["behavior"]}});
         let mut policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
             "metadata": {"name": "p", "namespace": "d"}, "spec": spec});
-        let context = Context { now: jiff::Timestamp::UNIX_EPOCH, new_uuid: &|| "UUID".to_owned() };
+        let context = Context {
+            now: jiff::Timestamp::UNIX_EPOCH,
+            new_uuid: &|| "UUID".to_owned(),
+            grades: Grades::Completed,
+        };
         mutate("policy.karmada.io", "PropagationPolicy", Operation::Create, &mut policy, None, &context);
         compare(&case["result"], &policy["spec"]["failover"]["application"])
     });

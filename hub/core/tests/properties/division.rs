@@ -160,6 +160,7 @@ fn answer(asked: &Asked) -> Option<Shares> {
         mode: if asked.fresh { Mode::Fresh } else { Mode::Steady },
         tiers: false,
         workload: true,
+        keeps_empty: false,
     });
     match divided {
         Ok(targets) => Some(

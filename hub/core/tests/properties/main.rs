@@ -43,6 +43,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         binding,
         clusters,
         scheduler: SCHEDULER,
+        keeps_empty: false,
         neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),

@@ -108,6 +108,7 @@ fn assigned(spec: &BindingSpec, placement: &Placement, selected: &[Candidate<'_>
         mode: Mode::Steady,
         tiers: false,
         workload: spec.is_workload(),
+        keeps_empty: false,
     };
     match division::divide(&division) {
         Ok(targets) => json!(targets),
@@ -246,6 +247,7 @@ fn the_set_that_a_workload_has_in_a_cluster_counts_as_room_for_it() {
             binding: &binding,
             clusters: &clusters,
             scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
+            keeps_empty: false,
             neighbours: Default::default(),
             taken: Default::default(),
             exact: Default::default(),
@@ -276,6 +278,7 @@ fn a_workload_of_several_parts_that_is_nowhere_is_placed() {
                 binding,
                 clusters,
                 scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
+                keeps_empty: false,
                 neighbours: Default::default(),
                 taken: Default::default(),
                 exact: Default::default(),

@@ -29,6 +29,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
         binding,
         clusters,
         scheduler: "default-scheduler",
+        keeps_empty: false,
         neighbours: AllowedClusters::default(),
         taken: Default::default(),
         exact: Default::default(),
@@ -90,7 +91,7 @@ fn thousands_of_groups_over_a_large_fleet_are_bounded_work() {
     assert_eq!(left_out(&decision), "4875");
     assert!(events::events(&binding, &decision).len() <= 8);
     // Those before the group that holds are not to be tried, so nobody left them out.
-    let mut holding = binding.clone();
+    let mut holding = binding;
     holding.status.scheduler_observing_affinity_name = "g100".to_owned();
     holding.spec.clusters = serde_json::from_value(json!([{"name": "m1", "replicas": 2}])).unwrap();
     let decision = schedule(&holding, &clusters);
@@ -121,6 +122,7 @@ fn room_is_that_of_the_groups_that_are_tried() {
             binding: &binding,
             clusters: &clusters,
             scheduler: "default-scheduler",
+            keeps_empty: false,
             neighbours: AllowedClusters::default(),
             taken: Default::default(),
             exact: Default::default(),

@@ -217,7 +217,7 @@ fn admitted<T: DeserializeOwned>(group: &str, one: Value, now: Timestamp) -> Res
 /// A policy or a cluster as a hub completes it, where that would take it.
 fn completed(group: &str, mut one: Value, now: Timestamp) -> Result<Value> {
     let (kind, what) = (object::kind(&one).to_owned(), name(&one));
-    let context = Context { now, new_uuid: &|| ID.to_owned() };
+    let context = Context { now, new_uuid: &|| ID.to_owned(), grades: Default::default() };
     admission::mutate(group, &kind, Operation::Create, &mut one, None, &context);
     let mut wrong = admission::validate(group, &kind, Operation::Create, &one, None);
     if matches!(&*kind, "PropagationPolicy" | "ClusterPropagationPolicy") && !object::deleting(&one) {

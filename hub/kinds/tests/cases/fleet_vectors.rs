@@ -72,7 +72,11 @@ fn recorded_ids_of_multi_cluster_services() {
             return Verdict::Skip(BESIDE);
         }
         let mut object = case["object"].clone();
-        let context = Context { now: jiff::Timestamp::UNIX_EPOCH, new_uuid: &|| "UUID".to_owned() };
+        let context = Context {
+            now: jiff::Timestamp::UNIX_EPOCH,
+            new_uuid: &|| "UUID".to_owned(),
+            grades: Default::default(),
+        };
         let group = karmada_api::NETWORKING_GROUP;
         admission::mutate(group, "MultiClusterService", Operation::Create, &mut object, None, &context);
         compare(&case["result"]["metadata"], &object["metadata"])

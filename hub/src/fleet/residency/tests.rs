@@ -9,6 +9,7 @@ use super::*;
 use crate::fleet::KarmadaPolicies;
 use crate::fleet::write_options::write_options;
 use crate::registry_in_memory::{RegistryInMemory, standing_clock};
+use karmada_api::defaulting::cluster::Grades;
 use karmada_api::validation::taint_policy::NoExecute;
 
 struct Rig {
@@ -29,7 +30,7 @@ impl Rig {
     /// A hub with the clusters `north` in the region eu and `west` in us.
     async fn start() -> Rig {
         let gates: Vec<Box<dyn Admission>> = vec![
-            Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused }),
+            Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused, grades: Grades::Completed }),
             Box::new(ResidencyGuard::default()),
         ];
         let RegistryInMemory { registry, store, stop, .. } =

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use karmada_api::defaulting::cluster::Grades;
 use karmada_api::validation::taint_policy::NoExecute;
 use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::events::Recorder;
@@ -47,7 +48,7 @@ impl Hub {
     /// A hub with the clusters north and south in the region eu and west in us, and the namespace shop.
     async fn start() -> Hub {
         let gates: Vec<Box<dyn Admission>> = vec![
-            Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused }),
+            Box::new(KarmadaPolicies { taint_policies: NoExecute::Refused, grades: Grades::Completed }),
             Box::new(ResidencyGuard::default()),
         ];
         let clock = standing_clock();

@@ -10,9 +10,19 @@ use crate::{object, time};
 
 const GI: u64 = 1 << 30;
 
+/// What becomes of a Cluster's grades of nodes (`spec.resourceModels`; feature gate `CustomizedClusterResourceModeling`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Grades {
+    /// They are put in order, and are the standard ones where none are said.
+    #[default]
+    Completed,
+    /// They stay as they are written.
+    AsWritten,
+}
+
 /// Completes a Cluster. On create the status is wiped and the generation is 1; on update the status stays what it
 /// was and the generation counts changes of the spec.
-pub fn default_cluster(cluster: &mut Value, old: Option<&Value>, now: Timestamp) {
+pub fn default_cluster(cluster: &mut Value, old: Option<&Value>, now: Timestamp, grades: Grades) {
     let root = object::root(cluster);
     let status = old.map(|old| old.get("status").cloned());
     match status.flatten() {
@@ -22,7 +32,9 @@ pub fn default_cluster(cluster: &mut Value, old: Option<&Value>, now: Timestamp)
     let spec = object::child(root, "spec");
     copy_zone(spec);
     stamp_taints(spec, now);
-    default_models(spec);
+    if grades == Grades::Completed {
+        default_models(spec);
+    }
     let generation = match old {
         None => 1,
         Some(old) if old.get("spec") == cluster.get("spec") => object::generation(old),

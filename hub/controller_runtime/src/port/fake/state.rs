@@ -262,7 +262,7 @@ impl State {
             uids.set(uids.get() + 1);
             uid(uids.get())
         };
-        let context = Context { now: self.now, new_uuid: &new_uuid };
+        let context = Context { now: self.now, new_uuid: &new_uuid, grades: Default::default() };
         admission::mutate(&resource.group, &resource.kind, operation, new, old, &context);
         self.uids = uids.get();
     }

@@ -30,11 +30,15 @@ struct Fleet {
 
 impl Fleet {
     async fn new(purge_mode: PurgeMode) -> Self {
-        let before = Rig::new(objects()).await;
         let gates = FeatureGates::default().with(Gate::Failover);
-        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
         let lifecycle =
             LifecycleOptions { no_execute_eviction: true, purge_mode, ..LifecycleOptions::default() };
+        Fleet::told(gates, lifecycle).await
+    }
+
+    async fn told(gates: FeatureGates, lifecycle: LifecycleOptions) -> Self {
+        let before = Rig::new(objects()).await;
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
         let options = LoopOptions { lifecycle, ..LoopOptions::default() };
         let running = Running::over(&rig, options).await;
         let fleet = Fleet { rig, running };
@@ -121,6 +125,59 @@ async fn statement_67_a_tainted_cluster_keeps_what_it_has_until_another_has_it_i
     fleet.taint(json!([])).await;
     assert_eq!(fleet.places(), (names(&["m2"]), names(&[])));
     fleet.end().await;
+}
+
+/// A taint of effect NoExecute moves nothing unless the gate and both flags say so.
+#[tokio::test(start_paused = true)]
+async fn where_the_gate_or_a_flag_is_off_nothing_leaves_a_tainted_cluster() {
+    let [on, off] = [FeatureGates::default().with(Gate::Failover), FeatureGates::default()];
+    for (gates, taint_manager, no_execute_eviction, leaves) in [
+        (&off, true, true, false),
+        (&on, false, true, false),
+        (&on, true, false, false),
+        (&on, true, true, true),
+    ] {
+        let lifecycle =
+            LifecycleOptions { taint_manager, no_execute_eviction, ..LifecycleOptions::default() };
+        let fleet = Fleet::told(gates.clone(), lifecycle).await;
+        fleet.report("m1").await;
+        fleet.taint(outage()).await;
+        let wanted = if leaves { (names(&["m2"]), names(&["m1"])) } else { (names(&["m1"]), names(&[])) };
+        assert_eq!(fleet.places(), wanted, "{gates:?} {lifecycle:?}");
+        fleet.end().await;
+    }
+}
+
+/// Without the gate nobody ends what leaves gracefully.
+#[tokio::test(start_paused = true)]
+async fn what_leaves_gracefully_has_left_once_it_is_well_elsewhere_where_the_gate_is_on() {
+    let on = FeatureGates::default().with(Gate::Failover);
+    let off = on.clone().without(Gate::GracefulEviction);
+    for (gates, leaving) in [(on, names(&[])), (off, names(&["m1"]))] {
+        let lifecycle = LifecycleOptions { no_execute_eviction: true, ..LifecycleOptions::default() };
+        let fleet = Fleet::told(gates, lifecycle).await;
+        fleet.report("m1").await;
+        fleet.taint(outage()).await;
+        fleet.report("m2").await;
+        assert_eq!(fleet.places(), (names(&["m2"]), leaving));
+        fleet.end().await;
+    }
+}
+
+/// Who taints clusters by their conditions runs with the gate alone.
+#[tokio::test(start_paused = true)]
+async fn clusters_are_tainted_by_policies_where_the_gate_is_on() {
+    let on = FeatureGates::default().with(Gate::Failover);
+    for (gates, tainted) in [(FeatureGates::default(), 0), (on, 1)] {
+        let fleet = Fleet::told(gates, LifecycleOptions::default()).await;
+        fleet.rig.api.seed(json!({"apiVersion": POLICY_API, "kind": "ClusterTaintPolicy", "metadata": {"name": "ready"},
+            "spec": {"addOnConditions": [{"conditionType": "Ready", "operator": "In", "statusValues": ["True"]}],
+                "taints": [{"key": "up", "effect": "NoSchedule"}]}}));
+        fleet.rest().await;
+        let cluster = fleet.rig.api.value(CLUSTER_API, "Cluster", "", "m1").unwrap();
+        assert_eq!(cluster["spec"]["taints"].as_array().map_or(0, Vec::len), tainted, "{cluster}");
+        fleet.end().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -180,6 +180,7 @@ impl World {
             binding: &afresh,
             clusters: &clusters,
             scheduler: "default-scheduler",
+            keeps_empty: false,
             neighbours: Default::default(),
             taken: Default::default(),
             exact: self.exact(),
