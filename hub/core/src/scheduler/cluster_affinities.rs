@@ -25,6 +25,11 @@ const MOST_LOOKS: usize = 500_000;
 /// How many groups are tried in any case.
 const FEWEST_GROUPS: usize = 8;
 
+/// How many groups are tried over so many clusters.
+fn most_groups(clusters: usize) -> usize {
+    (MOST_LOOKS / clusters.max(1)).max(FEWEST_GROUPS)
+}
+
 /// One group that was tried, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
@@ -136,8 +141,7 @@ pub(super) fn eligible<'a, C>(
     let groups: Vec<&str> = match &placement.cluster_affinities[..] {
         [] => vec![""],
         groups => {
-            let most = (MOST_LOOKS / clusters.len().max(1)).max(FEWEST_GROUPS);
-            groups.iter().take(most).map(|group| &*group.affinity_name).collect()
+            groups.iter().take(most_groups(clusters.len())).map(|group| &*group.affinity_name).collect()
         }
     };
     let workload = input.binding.spec.is_workload();
@@ -216,7 +220,7 @@ impl Plan<'_> {
         let position = groups.iter().position(|group| group.affinity_name == *observed);
         let holds = self.mode == Mode::Steady && !self.binding.spec.clusters.is_empty();
         let start = position.filter(|_| holds).unwrap_or(0);
-        let most = (MOST_LOOKS / self.clusters.len().max(1)).max(FEWEST_GROUPS);
+        let most = most_groups(self.clusters.len());
         let (mut tried, mut first) = (Vec::new(), None);
         for (index, group) in groups.iter().enumerate().skip(start).take(most) {
             let now = self.attempt(&group.affinity_name, Some(index));

@@ -84,8 +84,12 @@ fn thousands_of_groups_over_a_large_fleet_are_bounded_work() {
     let groups: Vec<Value> = (0..5000)
         .map(|at| json!({"affinityName": format!("g{at}"), "clusterNames": [format!("none{at}")]}))
         .collect();
-    let binding = binding(json!(groups), 3);
     let clusters: Vec<Cluster> = (0..4000).map(|at| member(&format!("m{at}"), 9)).collect();
+    let all = schedule(&binding(json!(&groups[..125]), 3), &clusters);
+    assert_eq!(all.tried.len(), 125);
+    let Outcome::Failed(Failure::NoClusterFit(text)) = &all.outcome else { panic!("{all:?}") };
+    assert!(!text.contains("further groups"), "none is left out: {text}");
+    let binding = binding(json!(groups), 3);
     let decision = schedule(&binding, &clusters);
     assert_eq!(decision.tried.len(), 125);
     assert_eq!(left_out(&decision), "4875");
