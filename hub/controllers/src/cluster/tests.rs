@@ -336,3 +336,30 @@ async fn a_cluster_may_be_silent_for_as_long_as_whoever_runs_the_hub_says() {
         assert_eq!((ready("north"), ready("south")), (json!(heard), unheard), "{grace:?}");
     }
 }
+
+/// That a cluster is tainted, as nobody hears of it, stands in its events.
+#[tokio::test(start_paused = true)]
+async fn taints_that_come_of_silence_are_told() {
+    let rig = crate::testing::Rig::new(crate::testing::cluster("m1", &json!({}))).await;
+    let controller =
+        ClusterController::new(rig.shared.clone(), Arc::new(Silence::default()), Grace::default());
+    for _ in 0..3 {
+        rig.quiet().await;
+        controller.reconcile(&crate::testing::key("", "m1")).await.unwrap();
+    }
+    let stop = CancellationToken::new();
+    let soon = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        stop.cancel();
+    };
+    tokio::join!(rig.shared.recorder.run(stop.clone()), soon);
+    let told: Vec<String> = rig
+        .api
+        .values("v1", "Event")
+        .into_iter()
+        .filter(|event| event["reason"] == "TaintClusterSucceed")
+        .map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("cluster.karmada.io/unreachable:NoSchedule"), "{told:?}");
+}
