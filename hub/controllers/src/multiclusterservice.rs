@@ -373,4 +373,4 @@ impl Controller for MultiClusterServices {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -271,6 +271,3 @@ impl Loops<'_> {
         self.all.push(running);
     }
 }
-
-#[cfg(test)]
-mod tests;

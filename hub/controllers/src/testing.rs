@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is not as it seeded it")]
 
+pub mod multi_cluster_services;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -15,9 +15,8 @@ use karmada_core::controllers_list::ControllersList;
 use karmada_core::feature_gates::FeatureGates;
 use karmada_descheduler::descheduler::Descheduling;
 use karmada_descheduler::rebalancing::RebalancingOptions;
-use karmada_schema::duration::flag_duration;
 
-use super::propagation::Propagation;
+use super::propagation::{Propagation, duration};
 use crate::settings::LifecycleSettings;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -75,10 +74,6 @@ pub(super) struct Lifecycle {
     unschedulable_threshold: SignedDuration,
     #[command(flatten)]
     propagation: Propagation,
-}
-
-pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
-    flag_duration(text).ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
 }
 
 impl Lifecycle {

@@ -11,8 +11,12 @@ use karmada_api::strings::DEFAULT_SCHEDULER;
 use karmada_controllers::shared_options::SharedOptions;
 use karmada_core::cluster::Grace;
 use karmada_core::skipped_resources::{DEFAULT_NAMESPACES, SkipRules, SkippedApis};
+use karmada_schema::duration::flag_duration;
 
-use super::lifecycle::duration;
+/// A span as flags say it.
+pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
+    flag_duration(text).ok_or_else(|| format!("{text:?} is not a duration like 90s, 5m or 1h"))
+}
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "What is propagated, and by whom")]

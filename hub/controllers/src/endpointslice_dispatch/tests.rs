@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::multiclusterservice::MultiClusterServices;
-use crate::multiclusterservice::tests::{MCS, SERVICE, gated, mcs, objects, over, service};
+use crate::testing::multi_cluster_services::{MCS, SERVICE, gated, mcs, objects, over, service};
 use crate::testing::{BINDING_API, Rig, WORK_API, bears_trouble, key};
 
 /// The Work by which a provider is asked, with its answer.

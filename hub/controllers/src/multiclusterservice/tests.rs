@@ -1,53 +1,11 @@
 //! Services over clusters, over the port in memory.
 
-use karmada_core::feature_gates::FeatureGates;
 use serde_json::json;
 
 use super::*;
 use crate::port::ApiError;
-use crate::port::fake::FakeApi;
-use crate::testing::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
-
-pub(crate) const MCS: (&str, &str) = (API, "MultiClusterService");
-pub(crate) const SERVICE: (&str, &str) = ("v1", "Service");
-
-pub(crate) fn mcs(providers: &[&str], consumers: &[&str]) -> Value {
-    let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
-    json!({"apiVersion": API, "kind": "MultiClusterService",
-        "metadata": {"name": "web", "namespace": "shop", "generation": 1, "labels": {"multiclusterservice.karmada.io/permanent-id": "id"}},
-        "spec": {"types": ["CrossCluster"], "providerClusters": named(providers), "consumerClusters": named(consumers)}})
-}
-
-pub(crate) fn service() -> Value {
-    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "shop", "uid": "t",
-        "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}}, "spec": {"ports": [{"port": 80}]}})
-}
-
-/// A cluster that is ready and serves EndpointSlices.
-pub(crate) fn cluster(name: &str) -> [Value; 2] {
-    let [mut cluster, namespace] = testing::cluster(name, &json!({}));
-    cluster["status"]["apiEnablements"] = json!([{"groupVersion": "discovery.k8s.io/v1", "resources": [{"name": "endpointslices", "kind": "EndpointSlice"}]}]);
-    [cluster, namespace]
-}
-
-pub(crate) fn objects(more: impl IntoIterator<Item = Value>) -> Vec<Value> {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-    ["p", "q", "c"].into_iter().flat_map(cluster).chain([namespace]).chain(more).collect()
-}
-
-pub(crate) fn gates() -> FeatureGates {
-    FeatureGates::default().with(Gate::MultiClusterService)
-}
-
-pub(crate) async fn gated(objects: Vec<Value>) -> Rig {
-    let api = Arc::new(FakeApi::default());
-    api.seed_all(objects);
-    over(api).await
-}
-
-pub(crate) async fn over(api: Arc<FakeApi>) -> Rig {
-    Rig::started(api, "2026-05-01T12:00:00Z", gates()).await
-}
+use crate::testing::multi_cluster_services::{MCS, SERVICE, gated, mcs, objects, over, service};
+use crate::testing::{BINDING_API, CLUSTER_API, Rig, WORK_API, bears_trouble, key};
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     MultiClusterServices::new(rig.shared.clone()).reconcile(&key("shop", "web")).await

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::running::Running;
 use super::*;
-use crate::port::fake::{FakeApi, resource};
-use crate::shared_options::SharedOptions;
-use crate::testing::{self, BINDING_API, POLICY_API, Rig, WORK_API};
+use karmada_controllers::port::fake::{FakeApi, resource};
+use karmada_controllers::shared_options::SharedOptions;
+use karmada_controllers::testing::{self, BINDING_API, POLICY_API, Rig, WORK_API};
 
 /// What a hub with these gates and options makes of two clusters and these objects.
 async fn outcome(objects: Vec<Value>, gates: FeatureGates, options: SharedOptions) -> Rig {

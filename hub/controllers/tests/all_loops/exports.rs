@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::running::{self, Running};
 use super::*;
-use crate::port::Api;
-use crate::testing::{self, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+use karmada_controllers::port::Api;
+use karmada_controllers::testing::{self, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
 
 const API: &str = "multicluster.x-k8s.io/v1alpha1";
 

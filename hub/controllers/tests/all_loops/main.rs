@@ -1,5 +1,7 @@
 //! What an event costs all loops together: the same in a small fleet and in a large one, counted in keys that are woken and in calls of the port.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod dependencies;
 mod evictions;
 mod exports;
@@ -10,13 +12,18 @@ mod running;
 mod webhooks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use self::running::Running;
-use super::*;
-use crate::port::Api;
-use crate::testing::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+use karmada_controllers::eviction_options::LifecycleOptions;
+use karmada_controllers::port::Api;
+use karmada_controllers::propagation::*;
+use karmada_controllers::testing::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+use karmada_core::feature_gates::Gate;
+use tokio_util::sync::CancellationToken;
 
 /// Calls of the port by verb and kind, and keys by loop.
 type Costs = BTreeMap<String, u64>;

@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::testing::{Present, Rig};
+use karmada_controllers::testing::{Present, Rig};
 
 /// The loops of one hub.
 pub(super) struct Running {

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::running::Running;
 use super::*;
-use crate::port::Api;
-use crate::testing::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
+use karmada_controllers::port::Api;
+use karmada_controllers::testing::{self, BINDING_API, CLUSTER_API, POLICY_API, Rig, WORK_API, key};
 
 /// One ConfigMap that a policy places in one of two clusters.
 fn objects() -> Vec<Value> {

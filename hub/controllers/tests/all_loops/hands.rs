@@ -6,8 +6,8 @@ use std::time::Duration;
 use karmada_core::feature_gates::{FeatureGates, Gate};
 
 use super::*;
-use crate::multiclusterservice::tests as mcs;
-use crate::port::fake::FakeApi;
+use karmada_controllers::port::fake::FakeApi;
+use karmada_controllers::testing::multi_cluster_services as mcs;
 
 const BINDING: (&str, &str) = (BINDING_API, "ResourceBinding");
 

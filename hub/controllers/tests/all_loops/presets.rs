@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::running::{self, Running};
 use super::*;
-use crate::port::Api;
-use crate::testing::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, key};
+use karmada_controllers::port::Api;
+use karmada_controllers::testing::{self, BINDING_API, CLUSTER_API, Rig, WORK_API, key};
 
 /// A fleet in which one Deployment of six replicas is to go where a preset says.
 struct Fleet {
@@ -110,7 +110,7 @@ impl Fleet {
 
 /// What `lost-sites.yaml` adds to a cluster of which its condition Ready says this.
 fn taints_of_a_lost_site(ready: &str) -> Vec<Taint> {
-    let text = include_str!("../../../../../deploy/presets/lost-sites.yaml");
+    let text = include_str!("../../../../deploy/presets/lost-sites.yaml");
     let policies: Vec<ClusterTaintPolicy> = serde_saphyr::from_multiple(text).unwrap();
     let [mut cluster, _] = testing::cluster("m", &json!({}));
     cluster["status"]["conditions"] = json!([{"type": "Ready", "status": ready, "reason": "R", "message": "",
@@ -138,10 +138,10 @@ fn presets_bear_a_lost_site_for_a_minute() {
             [(key, "NoExecute")]
         );
         for text in [
-            include_str!("../../../../../deploy/presets/active-active.yaml"),
-            include_str!("../../../../../deploy/presets/remote-standby.yaml"),
-            include_str!("../../../../../deploy/presets/spread-over-zones.yaml"),
-            include_str!("../../../../../deploy/presets/two-cities-three-centres.yaml"),
+            include_str!("../../../../deploy/presets/active-active.yaml"),
+            include_str!("../../../../deploy/presets/remote-standby.yaml"),
+            include_str!("../../../../deploy/presets/spread-over-zones.yaml"),
+            include_str!("../../../../deploy/presets/two-cities-three-centres.yaml"),
         ] {
             let policy: PropagationPolicy = serde_saphyr::from_str(text).unwrap();
             let mut borne = policy.spec.placement.cluster_tolerations.iter();
@@ -157,7 +157,7 @@ fn presets_bear_a_lost_site_for_a_minute() {
 async fn active_active_serves_in_both_sites_and_then_in_the_one_that_is_left() {
     let active = json!({"role": "active"});
     let sites = [("a", active.clone()), ("b", active), ("c", json!({"role": "other"}))];
-    let text = include_str!("../../../../../deploy/presets/active-active.yaml");
+    let text = include_str!("../../../../deploy/presets/active-active.yaml");
     let fleet = Fleet::new("active-active", text, &sites).await;
     assert_eq!(fleet.places(), "a 3, b 3");
     assert_eq!(fleet.sent("a").unwrap()["spec"]["replicas"], 3);
@@ -170,7 +170,7 @@ async fn active_active_serves_in_both_sites_and_then_in_the_one_that_is_left() {
 async fn two_cities_three_centres_goes_to_the_far_city_last() {
     let (near, far) = (json!({"city": "near"}), json!({"city": "far"}));
     let sites = [("east", near.clone()), ("remote", far), ("west", near)];
-    let text = include_str!("../../../../../deploy/presets/two-cities-three-centres.yaml");
+    let text = include_str!("../../../../deploy/presets/two-cities-three-centres.yaml");
     // The rigs' clock stands still.
     assert!(text.contains("failback-after: 10m"));
     let fleet = Fleet::new("two-cities-three-centres", &text.replace("10m", "0s"), &sites).await;
@@ -192,7 +192,7 @@ async fn two_cities_three_centres_goes_to_the_far_city_last() {
 #[tokio::test(start_paused = true)]
 async fn a_remote_standby_takes_over() {
     let sites = [("main", json!({"role": "primary"})), ("spare", json!({"role": "standby"}))];
-    let text = include_str!("../../../../../deploy/presets/remote-standby.yaml");
+    let text = include_str!("../../../../deploy/presets/remote-standby.yaml");
     let fleet = Fleet::new("remote-standby", text, &sites).await;
     assert_eq!(fleet.places(), "main 6");
     assert!(fleet.sent("spare").is_none());
@@ -205,7 +205,7 @@ async fn a_remote_standby_takes_over() {
 async fn deployments_are_spread_over_zones_and_stay_so() {
     let zone = |name: &str| json!({"zone": name});
     let sites = [("a1", zone("a")), ("a2", zone("a")), ("b1", zone("b")), ("c1", zone("c"))];
-    let text = include_str!("../../../../../deploy/presets/spread-over-zones.yaml");
+    let text = include_str!("../../../../deploy/presets/spread-over-zones.yaml");
     let fleet = Fleet::new("none in particular", text, &sites).await;
     let zones = |places: &str| {
         let mut zones: Vec<char> = places.split(", ").filter_map(|place| place.chars().next()).collect();

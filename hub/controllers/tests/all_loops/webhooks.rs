@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::running::Running;
 use super::*;
-use crate::port::Api;
-use crate::testing::{self, BINDING_API, POLICY_API, Rig, WORK_API, key};
+use karmada_controllers::port::Api;
+use karmada_controllers::testing::{self, BINDING_API, POLICY_API, Rig, WORK_API, key};
 
 const DEPLOYMENT: (&str, &str) = ("apps/v1", "Deployment");
 const CONFIGURATION: (&str, &str) = ("config.karmada.io/v1alpha1", "ResourceInterpreterWebhookConfiguration");
@@ -311,7 +311,7 @@ async fn after_a_restart_webhooks_are_asked_anew_and_nothing_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_review_asks_and_waits_and_says_why_where_there_is_no_answer() {
-    use crate::placement_review::{AsIf, Reviewer};
+    use karmada_controllers::placement_review::{AsIf, Reviewer};
     use karmada_core::placement_review::WhatIf;
     let clusters = ["m1", "m2"].into_iter().flat_map(|name| testing::cluster(name, &json!({})));
     let rig = Rig::new(clusters.chain([configuration(&["*"]), policy()])).await;
