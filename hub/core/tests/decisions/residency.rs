@@ -12,6 +12,7 @@ use karmada_api::residency_rule::ResidencyRule;
 use karmada_core::detector::Subject;
 use karmada_core::residency::status::{Held, news, status};
 use karmada_core::residency::*;
+use karmada_core::scheduler::filter::{self, Unfit};
 
 fn rule(name: &str, spec: &Value) -> Arc<ResidencyRule> {
     let mut value = json!({"metadata": {"name": name, "generation": 3}, "spec": spec});
@@ -44,6 +45,14 @@ fn work(manifests: &[Value]) -> Value {
 
 fn refused(rules: &Rules, new: &Value, old: Option<&Value>, at: &Cluster) -> Option<Refusal> {
     judge(rules, at.name(), (new, old), || Some(at.clone())).err()
+}
+
+#[test]
+fn a_cluster_that_a_rule_keeps_away_is_unfit_by_the_name_of_the_rule() {
+    let residency = Rules::of([rule("home", &json!({"namespaces": ["shop"]}))]).covering_object(&secret());
+    let unfit = Err(Unfit::Residency("home".to_owned()));
+    assert_eq!(filter::residency(&cluster("m1", "us"), &residency), unfit);
+    assert_eq!(filter::residency(&cluster("m2", "eu"), &residency), Ok(()));
 }
 
 #[test]
