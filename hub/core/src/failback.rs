@@ -237,13 +237,7 @@ mod tests {
     }
 
     fn decision(group: &str, outcome: Outcome) -> Decision {
-        Decision {
-            outcome,
-            affinity_name: group.to_owned(),
-            tried: Vec::new(),
-            report: Default::default(),
-            scores: Default::default(),
-        }
+        Decision { outcome, affinity_name: group.to_owned(), tried: Vec::new(), report: Default::default() }
     }
 
     fn targets(names: &[&str]) -> Vec<TargetCluster> {

@@ -95,6 +95,8 @@ pub struct Review {
     pub policy: Option<(String, String)>,
     /// What the scheduler says; `None` where it is not asked.
     pub decision: Option<Decision>,
+    /// How much clusters are preferred, where that is anything.
+    pub scores: BTreeMap<String, i64>,
     /// Why it goes no further, in words; empty where it is placed.
     pub message: String,
     /// What its clusters get, by cluster: of a large template not of all of them.
@@ -109,7 +111,7 @@ const MOST_TEXT: usize = 16 << 20;
 
 impl Review {
     fn stops(policy: Option<(String, String)>, message: String) -> Self {
-        Self { policy, decision: None, message, works: Vec::new(), left_out: 0 }
+        Self { policy, decision: None, scores: BTreeMap::new(), message, works: Vec::new(), left_out: 0 }
     }
 }
 
@@ -251,6 +253,7 @@ where
 {
     let asked = prepared.scheduler_input(beside);
     let decision = as_it_stands(scheduler::preview(&asked), &asked);
+    let scores = scheduler::scores(&asked);
     let message = why_not_placed(&decision.outcome);
     let placed = placed(prepared.binding, &decision);
     let rendered = binding::Input {
@@ -265,7 +268,7 @@ where
     };
     let works = bounded(binding::render_works(&rendered));
     let left_out = target_clusters(&placed).len().saturating_sub(works.len());
-    Review { policy: prepared.policy, message, works, left_out, decision: Some(decision) }
+    Review { policy: prepared.policy, message, works, left_out, scores, decision: Some(decision) }
 }
 
 /// Takes a binding out of the clusters that it would leave in the end for the taints that they would have.

@@ -27,7 +27,8 @@ pub fn status(review: &Review, manifests: Manifests) -> Value {
         status["affinityName"] = json!(decision.affinity_name);
         let clusters = decision.report.iter().map(|(name, verdict)| {
             let mut told = cluster(name, verdict);
-            if let Some(score) = decision.scores.get(name) {
+            let could_be = matches!(verdict, ClusterVerdict::Chosen(_) | ClusterVerdict::Passed);
+            if let Some(score) = review.scores.get(name).filter(|_| could_be) {
                 told["score"] = json!(score);
             }
             told

@@ -182,7 +182,7 @@ fn what_is_placed_stays_and_is_explained_too() {
         world.policies[0].spec.placement.cluster_tolerations = read(bears);
         assert_eq!(placed(&asked(&world, &tainted("NoExecute"))), [(at, 4)], "{seconds}");
     }
-    assert_eq!(review.decision.unwrap().scores, [("a".to_owned(), 100)].into(), "it is there already");
+    assert_eq!(review.scores, [("a".to_owned(), 100)].into(), "it is there already");
 }
 
 /// By fixed weights each cluster would have its part, had it been there from the beginning.

@@ -120,6 +120,13 @@ impl<'a> Seen<'a> {
     }
 }
 
+impl Seen<'_> {
+    /// Whether nothing but a group may leave the cluster out.
+    fn fits(&self) -> bool {
+        !self.cluster.deleting() && self.serves.is_ok() && self.others.is_ok()
+    }
+}
+
 /// The room for more replicas, or sets of parts, in a cluster, of which so much is taken.
 fn free(binding: &ResourceBinding, cluster: &Cluster, placement: &Placement, taken: &[Arc<Assumed>]) -> i64 {
     if !binding.spec.is_workload() {
@@ -150,10 +157,21 @@ pub(super) fn eligible<'a, C>(
     let means = |cluster: &Cluster| tiers.iter().any(|tiers| filter::tier(cluster, tiers).is_ok());
     let mut facts = Facts::of(input);
     let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts));
-    let fits = |seen: &Seen<'_>| !seen.cluster.deleting() && seen.serves.is_ok() && seen.others.is_ok();
-    seen.filter(|seen| fits(seen) && means(seen.cluster))
+    seen.filter(|seen| seen.fits() && means(seen.cluster))
         .map(|seen| (seen.cluster.name(), seen.free))
         .collect()
+}
+
+/// The scores, other than 0, of the clusters that nothing but a group leaves out.
+pub(super) fn scores<C>(
+    input: &Input<'_, C>,
+    clusters: &[&Cluster],
+    placement: &Placement,
+) -> BTreeMap<String, i64> {
+    let mut facts = Facts::of(input);
+    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts));
+    let preferred = seen.filter(|seen| seen.fits() && seen.score != 0);
+    preferred.map(|seen| (seen.cluster.name().to_owned(), seen.score)).collect()
 }
 
 /// Places a binding, whatever triggered it. `clusters` are sorted by name.
@@ -195,7 +213,6 @@ pub(super) fn group_of<'a>(
 struct Tried {
     attempt: Attempt,
     report: BTreeMap<String, ClusterVerdict>,
-    scores: BTreeMap<String, i64>,
 }
 
 impl Tried {
@@ -207,7 +224,7 @@ impl Tried {
         };
         let affinity_name = self.attempt.affinity_name.clone();
         before.push(self.attempt);
-        Decision { outcome, affinity_name, tried: before, report: self.report, scores: self.scores }
+        Decision { outcome, affinity_name, tried: before, report: self.report }
     }
 }
 
@@ -227,16 +244,16 @@ impl Plan<'_> {
             if now.attempt.result.is_ok() {
                 return now.into_decision(tried);
             }
-            first.get_or_insert_with(|| (now.attempt.result.clone(), now.report, now.scores));
+            first.get_or_insert_with(|| (now.attempt.result.clone(), now.report));
             tried.push(now.attempt);
         }
-        let (result, report, scores) = first.unwrap_or((Ok(Vec::new()), BTreeMap::new(), BTreeMap::new()));
+        let (result, report) = first.unwrap_or((Ok(Vec::new()), BTreeMap::new()));
         let outcome = match result {
             Ok(_) => Outcome::UpToDate,
             Err(failure) => Outcome::Failed(failure.and(left_out(groups.len() - start, most))),
         };
         let affinity_name = tried.last().map(|last| last.affinity_name.clone()).unwrap_or_default();
-        Decision { outcome, affinity_name, tried, report, scores }
+        Decision { outcome, affinity_name, tried, report }
     }
 
     /// One attempt with one group.
@@ -262,8 +279,6 @@ impl Plan<'_> {
                 }
             }
         }
-        let preferred = candidates.iter().filter(|candidate| candidate.score != 0);
-        let scores = preferred.map(|one| (one.cluster.name().to_owned(), one.score)).collect();
         let result = if candidates.is_empty() {
             let explained = filter::explain(self.clusters.len(), &unfit);
             // An expression that fails says nothing of where the binding is to be: what is placed stays until it is mended.
@@ -273,7 +288,7 @@ impl Plan<'_> {
             self.select_and_divide(candidates, tiers.len() > 1)
         };
         let report = reported(verdicts, result.as_deref().unwrap_or_default());
-        Tried { attempt: Attempt { affinity_name: group.to_owned(), index, result }, report, scores }
+        Tried { attempt: Attempt { affinity_name: group.to_owned(), index, result }, report }
     }
 
     fn select_and_divide(

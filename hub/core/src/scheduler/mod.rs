@@ -170,8 +170,6 @@ pub struct Decision {
     pub tried: Vec<Attempt>,
     /// Why, by cluster.
     pub report: BTreeMap<String, ClusterVerdict>,
-    /// How much each cluster that could be one was preferred, where that is anything: for having the template already, and by its policy's expression.
-    pub scores: BTreeMap<String, i64>,
 }
 
 impl Decision {
@@ -201,8 +199,7 @@ impl Decision {
     }
 
     fn plain(outcome: Outcome) -> Self {
-        let (report, scores) = Default::default();
-        Self { outcome, affinity_name: String::new(), tried: Vec::new(), report, scores }
+        Self { outcome, affinity_name: String::new(), tried: Vec::new(), report: BTreeMap::new() }
     }
 }
 
@@ -257,6 +254,13 @@ pub fn room<C: Borrow<Cluster>>(input: &Input<'_, C>) -> BTreeMap<String, i64> {
     let clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
     let rooms = cluster_affinities::eligible(input, &clusters, placement).into_iter();
     rooms.map(|(name, free)| (name.to_owned(), free)).collect()
+}
+
+/// How much each cluster that a binding could go to is preferred, where that is anything: for having the template already, and by its policy's expression.
+pub fn scores<C: Borrow<Cluster>>(input: &Input<'_, C>) -> BTreeMap<String, i64> {
+    let Some(placement) = &input.binding.spec.placement else { return BTreeMap::new() };
+    let clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
+    cluster_affinities::scores(input, &clusters, placement)
 }
 
 /// The clusters on their way out: whoever placed something there, it is lost.

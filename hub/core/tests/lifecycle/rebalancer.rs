@@ -182,7 +182,6 @@ fn whoever_asks_is_heard_and_once() {
             affinity_name: String::new(),
             tried: Vec::new(),
             report: BTreeMap::new(),
-            scores: BTreeMap::new(),
         };
         asked.status = scheduler::status(&asked, &targets, &decision, when).unwrap();
         assert!(!trigger::rebalance_asked(&asked), "{scheduled}: it was decided");

@@ -303,7 +303,6 @@ fn a_workload_of_several_parts_that_is_nowhere_is_placed() {
             affinity_name: String::new(),
             tried: Vec::new(),
             report: Default::default(),
-            scores: Default::default(),
         };
         placed.status = scheduler::status(&placed, &[], &decision, now).unwrap();
         placed.spec.clusters.clear();

@@ -189,7 +189,6 @@ fn writes(binding: &ResourceBinding, clusters: &[Cluster]) -> Value {
         affinity_name: group.map(|group| group.affinity_name.clone()).unwrap_or_default(),
         tried: Vec::new(),
         report: Default::default(),
-        scores: Default::default(),
     };
     let after = scheduler::apply(binding, &decision);
     let noted =
