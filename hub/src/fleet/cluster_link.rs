@@ -228,6 +228,7 @@ mod tests {
             cluster: "north".into(),
             state: LinkState::Offline,
             since: Some(at(100)),
+            lost_at: None,
             last_frame: Some(at(100)),
             hold: None,
             certificate_ends: None,

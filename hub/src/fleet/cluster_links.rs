@@ -15,7 +15,6 @@ use karmada_controllers::runner::{Action, Controller, Error, Source, key_of};
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_gateway::SharedFleet;
-use karmada_gateway::fleet::LinkState;
 use karmada_registry::cache::{Collection, Published};
 use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use karmada_schema::object::{ObjectKey, Stored};
@@ -33,8 +32,8 @@ const EVERY: Duration = Duration::from_secs(10);
 /// Works change together: their cluster is looked at once they have come to rest for so long, or were not for as long.
 const DEBOUNCE: Duration = Duration::from_secs(3);
 
-/// How often a link without a session is looked at, until it is lost.
-const UNTIL_LOST: Duration = Duration::from_secs(10);
+/// A link that will be lost is not looked at sooner than after so long, however near that is.
+const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
 /// Links that are brought up to date before others have their turn.
 const TURN: usize = 64;
@@ -113,10 +112,10 @@ impl ClusterLinks {
         at.is_some_and(|at| now.duration_since(at).abs() < FRESH)
     }
 
-    /// Publishes the link of one Cluster as it is now. How it stands; `None` where there is no such Cluster.
-    fn look_at(&self, key: &ObjectKey) -> Option<LinkState> {
+    /// Publishes the link of one Cluster as it is now. After how long it will be lost, where it is offline.
+    fn look_at(&self, key: &ObjectKey) -> Option<Duration> {
         let (now, cache) = (self.registry.now(), self.registry.cache());
-        let mut stands = None;
+        let mut until_lost = None;
         self.published.renew(key, now, |before| {
             let Some(cluster) = cache.get(&Self::clusters(), key) else {
                 // One that cannot be read is not one that is gone.
@@ -124,10 +123,10 @@ impl ClusterLinks {
             };
             let head: ClusterHead = serde_json::from_slice(&cluster.json()).ok()?;
             let (link, pending) = (self.fleet.link(&key.name), self.pending.of(&key.name));
-            stands = Some(link.state);
+            until_lost = link.lost_at.map(|lost_at| lost_at.duration_since(now));
             Some(to_object(&head, &link, &pending, before, now))
         });
-        stands
+        until_lost.map(|left| Duration::try_from(left).unwrap_or_default().max(LOOKS_AGAIN))
     }
 }
 
@@ -164,10 +163,8 @@ impl Controller for ClusterLinks {
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Action, Error> {
-        match self.look_at(&ObjectKey::new("", &key.name)) {
-            // That it is lost is no news of anybody's: time alone makes it so.
-            Some(LinkState::Offline) => Ok(Action::RequeueAfter(UNTIL_LOST)),
-            _ => Ok(Action::Done),
-        }
+        // That it is lost is no news of anybody's: time alone makes it so.
+        let until_lost = self.look_at(&ObjectKey::new("", &key.name));
+        Ok(until_lost.map_or(Action::Done, Action::RequeueAfter))
     }
 }

@@ -65,7 +65,9 @@ fn how_a_link_stands_and_who_is_woken() {
     let heard =
         |fleet: &mut Fleet<u64>, now| fleet.heard("north", at(now).wall).last.map(Timestamp::as_second);
     assert_eq!((fleet.link("north", at(5)).state, heard(&mut fleet, 5)), (Offline, None));
-    assert_eq!(fleet.link("north", at(40)).state, Lost, "nobody came since the hub listens");
+    assert_eq!(fleet.link("north", at(5)).lost_at, Some(at(40).wall));
+    let lost = fleet.link("north", at(40));
+    assert_eq!((lost.state, lost.lost_at), (Lost, None), "nobody came since the hub listens");
     let rows: &[Row] = &[
         (10, Enters(1), Offline, None, &[]),
         (10, Stands(1), Connected, Some(10), &[Contact, Agent, ResourceModels, Link]),

@@ -70,6 +70,8 @@ pub struct ClusterLink {
     pub state: LinkState,
     /// Since when contact is there, or is not; `None` where there never was any.
     pub since: Option<Timestamp>,
+    /// Of one that is offline: when it will be lost, if nobody comes.
+    pub lost_at: Option<Timestamp>,
     /// When the agent was last heard.
     pub last_frame: Option<Timestamp>,
     /// Deletes that wait for a person's word.
@@ -140,11 +142,14 @@ impl<D: Clone> Fleet<D> {
         };
         let away_since =
             link.since.unwrap_or(self.listening_since).max(link.joined.unwrap_or(Timestamp::MIN));
-        let is_lost = link.state == LinkState::Offline && now.wall.duration_since(away_since) >= self.grace;
+        let is_offline = link.state == LinkState::Offline;
+        let lost_at = away_since.saturating_add(self.grace).ok().filter(|_| is_offline);
+        let is_lost = lost_at.is_some_and(|lost_at| lost_at <= now.wall);
         ClusterLink {
             cluster: cluster.to_owned(),
             state: if is_lost { LinkState::Lost } else { link.state },
             since: link.since,
+            lost_at: lost_at.filter(|_| !is_lost),
             last_frame,
             hold: link.hold,
             certificate_ends: link.certificate_ends,
