@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_api::names;
@@ -13,6 +14,7 @@ use karmada_api::work::Work;
 use karmada_core::residency::may_mean;
 use karmada_core::skipped_resources::SkipRules;
 use karmada_core::{namespace as decide, overrides};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::controller_context::{ControllerContext, Put};
@@ -109,6 +111,19 @@ fn by_residency(shared: &ControllerContext) -> [Source<Errand>; 2] {
     [rules, clusters]
 }
 
+/// What is read of a Work: whose it is, and nothing of what it carries.
+#[derive(Deserialize)]
+struct Owned {
+    metadata: OwnedMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnedMetadata {
+    #[serde(default)]
+    owner_references: Vec<OwnerReference>,
+}
+
 /// The namespace that a Work is for, and where it is.
 fn namespace_of_work(change: &Change) -> Option<Errand> {
     let (Change::Applied(work) | Change::Deleted(work)) = change;
@@ -116,11 +131,10 @@ fn namespace_of_work(change: &Change) -> Option<Errand> {
     if binding_id(work).is_some() {
         return None;
     }
-    let value = work.value().ok()?;
-    let mut owners = value["metadata"]["ownerReferences"].as_array()?.iter();
-    let owner = owners.find(|owner| owner["kind"] == "Namespace")?;
+    let Owned { metadata } = work.parse().ok()?;
+    let owner = metadata.owner_references.into_iter().find(|owner| owner.kind == "Namespace")?;
     let cluster = names::cluster_of_execution_namespace(&work.key.namespace)?;
-    Some(Errand { namespace: owner["name"].as_str()?.into(), cluster: Some(cluster.into()) })
+    Some(Errand { namespace: owner.name.into(), cluster: Some(cluster.into()) })
 }
 
 impl NamespaceSync {
@@ -204,13 +218,12 @@ impl Controller for NamespaceSync {
         if !decide::is_carried_along(&namespace, &self.skip) {
             return Ok(Action::Done);
         }
-        let clusters = self.shared.clusters.all("");
-        let residency = self.shared.residency.now().covering_object(&namespace);
-        let meant = |cluster: &Arc<Cluster>| {
-            !cluster.deleting()
-                && residency.admits(cluster).is_ok()
-                && errand.cluster.as_ref().is_none_or(|name| **name == *cluster.name())
+        let clusters = match &errand.cluster {
+            Some(name) => Arc::new(self.shared.clusters.get("", name).into_iter().collect()),
+            None => self.shared.clusters.all(""),
         };
+        let residency = self.shared.residency.now().covering_object(&namespace);
+        let meant = |cluster: &Arc<Cluster>| !cluster.deleting() && residency.admits(cluster).is_ok();
         let writes = clusters.iter().filter(|cluster| meant(cluster));
         let writes: Vec<_> = writes.map(|cluster| self.send(&namespace, cluster).boxed()).collect();
         let mut outcomes = futures::stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);

@@ -237,7 +237,13 @@ mod tests {
     }
 
     fn decision(group: &str, outcome: Outcome) -> Decision {
-        Decision { outcome, affinity_name: group.to_owned(), tried: Vec::new(), report: Default::default() }
+        Decision {
+            outcome,
+            affinity_name: group.to_owned(),
+            tried: Vec::new(),
+            going: Vec::new(),
+            report: Default::default(),
+        }
     }
 
     fn targets(names: &[&str]) -> Vec<TargetCluster> {

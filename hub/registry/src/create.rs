@@ -31,14 +31,13 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
-        let mut last = Status::internal("no name was tried");
-        for _ in 0..if generated { NAME_TRIES } else { 1 } {
+        for _ in 1..if generated { NAME_TRIES } else { 1 } {
             match self.create_once(definition, namespace, object.clone(), options).await {
-                Err(status) if generated && status.reason == "AlreadyExists" => last = status,
+                Err(status) if status.reason == "AlreadyExists" => {}
                 other => return other,
             }
         }
-        Err(last)
+        self.create_once(definition, namespace, object, options).await
     }
 
     async fn create_once(

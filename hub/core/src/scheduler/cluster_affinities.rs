@@ -1,8 +1,9 @@
 //! Trying a placement's groups of clusters in order, until one takes the binding.
 //!
-//! In: the binding, all clusters by name, whether everything is divided anew. Out: a [`Decision`], with every attempt in it. A cluster is
-//! judged once for all attempts; what an attempt asks anew is whether its group means the cluster. So that nobody keeps the scheduler busy
-//! with thousands of groups over a large fleet, one schedule asks that so often and no more, and says which groups it left out.
+//! In: the binding, all clusters by name, whether everything is divided anew. Out: a [`Decision`], with every attempt in it. A cluster that
+//! some group means is judged once for all attempts; what an attempt asks anew is whether its own group means the cluster. So that nobody keeps
+//! the scheduler busy with thousands of groups over a large fleet, one schedule asks that so often and no more, and says which groups it left
+//! out. Why each cluster was chosen or not is said where somebody reads it ([`Explains`]): a schedule alone has no use for it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -41,18 +42,26 @@ pub struct Attempt {
     pub result: Result<Vec<TargetCluster>, Failure>,
 }
 
+/// Whether a decision says of each cluster why it was chosen or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Explains {
+    EachCluster,
+    Nothing,
+}
+
 /// What holds in every attempt.
 struct Plan<'a> {
     binding: &'a ResourceBinding,
     placement: &'a Placement,
     mode: Mode,
+    explains: Explains,
     /// Whether clusters that get no replicas are placed in all the same.
     keeps_empty: bool,
     /// By name.
     clusters: Vec<Seen<'a>>,
 }
 
-/// A cluster, and what does not depend on the group that is tried.
+/// A cluster, and what does not depend on the group that is tried. Of one that no group means, or that does not serve the kind, no more is asked.
 struct Seen<'a> {
     cluster: &'a Cluster,
     serves: Result<(), Unfit>,
@@ -97,6 +106,9 @@ impl<'a> Seen<'a> {
         let spec = &binding.spec;
         let already = facts.placed.contains(cluster.name());
         let serves = filter::api(already, || facts.serves(cluster));
+        if cluster.deleting() || serves.is_err() || !cluster_changes::may_use(placement, cluster) {
+            return Seen { cluster, serves, others: Ok(()), free: 0, score: 0 };
+        }
         let mut others = filter::residency(cluster, &input.residency)
             .and_then(|()| filter::eviction(cluster.name(), spec))
             .and_then(|()| filter::spread_property(cluster, placement))
@@ -105,9 +117,9 @@ impl<'a> Seen<'a> {
             .and_then(|()| neighbours.apart(cluster.name(), already));
         // Where expressions give scores, what is placed keeps the highest: no score alone moves anything.
         let mut score = spread::locality_score(already);
-        let mut fits = !cluster.deleting() && serves.is_ok() && others.is_ok();
-        // Expressions cost the most: they are asked of clusters that may be chosen in any group.
-        if fits && facts.scores.are_asked() && cluster_changes::may_use(placement, cluster) {
+        let mut fits = others.is_ok();
+        // Expressions cost the most, and are asked last.
+        if fits && facts.scores.are_asked() {
             match facts.scores.ask(cluster) {
                 Ok(said) => score += if already { HIGHEST } else { said },
                 Err(unfit) => (others, fits) = (Err(unfit), false),
@@ -162,7 +174,7 @@ pub(super) fn eligible<'a, C>(
         .collect()
 }
 
-/// The scores, other than 0, of the clusters that nothing but a group leaves out.
+/// The scores, other than 0, of the clusters that may be chosen in some group.
 pub(super) fn scores<C>(
     input: &Input<'_, C>,
     clusters: &[&Cluster],
@@ -179,20 +191,21 @@ pub(super) fn place<C>(
     input: &Input<'_, C>,
     clusters: &[&Cluster],
     placement: &Placement,
-    mode: Mode,
+    (mode, explains): (Mode, Explains),
 ) -> Decision {
     let mut facts = Facts::of(input);
     let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts)).collect();
     if let Some(why) = facts.scores.stopped {
         let outcome = Outcome::Failed(Failure::Error(why));
-        return Decision { report: super::going(clusters), ..Decision::plain(outcome) };
+        return super::undecided(input.binding, clusters, outcome, explains);
     }
     let (binding, keeps_empty) = (input.binding, input.keeps_empty);
-    let plan = Plan { binding, placement, mode, keeps_empty, clusters: seen };
-    if placement.cluster_affinities.is_empty() {
-        return plan.attempt("", None).into_decision(Vec::new());
-    }
-    plan.in_order()
+    let plan = Plan { binding, placement, mode, explains, keeps_empty, clusters: seen };
+    let decision = match placement.cluster_affinities.is_empty() {
+        true => plan.attempt("", None).into_decision(Vec::new()),
+        false => plan.in_order(),
+    };
+    Decision { going: super::going(binding, clusters), ..decision }
 }
 
 /// The first group all of whose clusters these may be: the group by which they were chosen, as far as can be told.
@@ -224,7 +237,7 @@ impl Tried {
         };
         let affinity_name = self.attempt.affinity_name.clone();
         before.push(self.attempt);
-        Decision { outcome, affinity_name, tried: before, report: self.report }
+        Decision { affinity_name, tried: before, report: self.report, ..Decision::plain(outcome) }
     }
 }
 
@@ -253,28 +266,29 @@ impl Plan<'_> {
             Err(failure) => Outcome::Failed(failure.and(left_out(groups.len() - start, most))),
         };
         let affinity_name = tried.last().map(|last| last.affinity_name.clone()).unwrap_or_default();
-        Decision { outcome, affinity_name, tried, report }
+        Decision { affinity_name, tried, report, ..Decision::plain(outcome) }
     }
 
     /// One attempt with one group.
     fn attempt(&self, group: &str, index: Option<usize>) -> Tried {
         let tiers = filter::affinity_tiers(self.placement, group, self.binding.spec.is_workload());
         let (mut verdicts, mut unfit, mut candidates) = (Vec::new(), Vec::new(), Vec::new());
+        let explains = self.explains == Explains::EachCluster;
         for seen in &self.clusters {
             let name = seen.cluster.name();
             if seen.cluster.deleting() {
-                verdicts.push((name, ClusterVerdict::Deleting));
+                verdicts.extend(explains.then_some((name, ClusterVerdict::Deleting)));
                 continue;
             }
             let fits = seen.serves.clone().and_then(|()| filter::tier(seen.cluster, &tiers));
             match fits.and_then(|tier| seen.others.clone().map(|()| tier)) {
                 Ok(tier) => {
-                    verdicts.push((name, ClusterVerdict::Passed));
+                    verdicts.extend(explains.then_some((name, ClusterVerdict::Passed)));
                     let Seen { cluster, free, score, .. } = *seen;
                     candidates.push(Candidate { cluster, free, tier, score });
                 }
                 Err(reason) => {
-                    verdicts.push((name, ClusterVerdict::Unfit(reason.clone())));
+                    verdicts.extend(explains.then(|| (name, ClusterVerdict::Unfit(reason.clone()))));
                     unfit.push(reason);
                 }
             }

@@ -1,7 +1,7 @@
 //! Which clusters a binding goes to, with how many replicas, and why.
 //!
-//! In: the binding and all clusters. Out: a [`Decision`]: what to write, and for every cluster why it was chosen or
-//! not. [`apply`] and [`status`] turn it into the binding to write.
+//! In: the binding and all clusters. Out: a [`Decision`]: what to write, and, where it is asked to explain itself, for every cluster why it was
+//! chosen or not. [`apply`] and [`status`] turn it into the binding to write.
 
 pub mod assumptions;
 mod cluster_affinities;
@@ -30,6 +30,7 @@ use karmada_api::strings::{annotations, conditions};
 
 use self::assumptions::Taken;
 pub use self::cluster_affinities::Attempt;
+use self::cluster_affinities::Explains;
 use self::division::Mode;
 use self::estimator_answers::Exact;
 use self::filter::Unfit;
@@ -168,7 +169,9 @@ pub struct Decision {
     pub affinity_name: String,
     /// Every group of clusters that was tried, in order, and what came of it; one without a name where there are no groups.
     pub tried: Vec<Attempt>,
-    /// Why, by cluster.
+    /// Of the clusters in which the binding is placed, those on their way out: what is there is lost. Nobody asks where what is placed stands.
+    pub going: Vec<String>,
+    /// Why, by cluster; empty of a decision that was not asked to explain itself.
     pub report: BTreeMap<String, ClusterVerdict>,
 }
 
@@ -199,23 +202,36 @@ impl Decision {
     }
 
     fn plain(outcome: Outcome) -> Self {
-        Self { outcome, affinity_name: String::new(), tried: Vec::new(), report: BTreeMap::new() }
+        Self {
+            outcome,
+            affinity_name: String::new(),
+            tried: Vec::new(),
+            going: Vec::new(),
+            report: BTreeMap::new(),
+        }
     }
 }
 
 /// Schedules a binding. Deterministic: the order of clusters does not matter.
 pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
+    decide(input, Explains::Nothing)
+}
+
+/// The same, with why each cluster was chosen or not.
+pub fn explained<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
+    decide(input, Explains::EachCluster)
+}
+
+fn decide<C: Borrow<Cluster>>(input: &Input<'_, C>, explains: Explains) -> Decision {
     let mut clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
     clusters.sort_by(|a, b| a.name().cmp(b.name()));
     let (mode, cause) = match trigger::trigger(input.binding, &clusters, input.scheduler) {
-        Trigger::NotOurs => {
-            return Decision { report: going(&clusters), ..Decision::plain(Outcome::NotOurs) };
-        }
+        Trigger::NotOurs => return undecided(input.binding, &clusters, Outcome::NotOurs, explains),
         Trigger::UpToDate => return Decision::plain(Outcome::UpToDate),
         Trigger::Schedule { mode, cause } => (mode, cause),
     };
     let Some(placement) = &input.binding.spec.placement else { return Decision::plain(Outcome::NotOurs) };
-    let mut decision = cluster_affinities::place(input, &clusters, placement, mode);
+    let mut decision = cluster_affinities::place(input, &clusters, placement, (mode, explains));
     // It was decided and written already: no report tells yet what that took, and what is placed would count as room once more. Where it is
     // stays, whatever its clusters have become since, as it would had it been told.
     let is_decided =
@@ -233,18 +249,20 @@ pub fn schedule<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
     decision
 }
 
-/// What scheduling a binding comes to, whether or not anything asks for it now: [`schedule`] leaves alone what stands.
+/// What scheduling a binding comes to and why, whether or not anything asks for it now: [`schedule`] leaves alone what stands.
 pub fn preview<C: Borrow<Cluster>>(input: &Input<'_, C>) -> Decision {
     let mut clusters: Vec<&Cluster> = input.clusters.iter().map(Borrow::borrow).collect();
     clusters.sort_by(|a, b| a.name().cmp(b.name()));
     let mode = match trigger::trigger(input.binding, &clusters, input.scheduler) {
-        Trigger::NotOurs => return schedule(input),
+        Trigger::NotOurs => return explained(input),
         Trigger::UpToDate => Mode::Steady,
         Trigger::Schedule { mode, .. } => mode,
     };
     match &input.binding.spec.placement {
-        Some(placement) => cluster_affinities::place(input, &clusters, placement, mode),
-        None => schedule(input),
+        Some(placement) => {
+            cluster_affinities::place(input, &clusters, placement, (mode, Explains::EachCluster))
+        }
+        None => explained(input),
     }
 }
 
@@ -263,10 +281,26 @@ pub fn scores<C: Borrow<Cluster>>(input: &Input<'_, C>) -> BTreeMap<String, i64>
     cluster_affinities::scores(input, &clusters, placement)
 }
 
-/// The clusters on their way out: whoever placed something there, it is lost.
-fn going(clusters: &[&Cluster]) -> BTreeMap<String, ClusterVerdict> {
-    let going = clusters.iter().filter(|cluster| cluster.deleting());
-    going.map(|cluster| (cluster.name().to_owned(), ClusterVerdict::Deleting)).collect()
+/// The clusters in which a binding is placed that are on their way out: what is there is lost. `clusters` are sorted by name.
+fn going(binding: &ResourceBinding, clusters: &[&Cluster]) -> Vec<String> {
+    let is_going = |name: &&str| {
+        let at = clusters.binary_search_by(|cluster| cluster.name().cmp(name));
+        at.is_ok_and(|at| clusters[at].deleting())
+    };
+    let placed = binding.spec.clusters.iter().map(|target| &*target.name);
+    placed.filter(is_going).map(str::to_owned).collect()
+}
+
+/// An outcome by which nothing is placed anew: no more is said of clusters than which are on their way out.
+fn undecided(
+    binding: &ResourceBinding,
+    clusters: &[&Cluster],
+    outcome: Outcome,
+    explains: Explains,
+) -> Decision {
+    let all = clusters.iter().filter(|cluster| explains == Explains::EachCluster && cluster.deleting());
+    let report = all.map(|cluster| (cluster.name().to_owned(), ClusterVerdict::Deleting)).collect();
+    Decision { going: going(binding, clusters), report, ..Decision::plain(outcome) }
 }
 
 /// The binding's metadata and spec with the decision in it; none if nothing changes. Where no cluster fits, what was
@@ -277,8 +311,7 @@ pub fn apply(binding: &ResourceBinding, decision: &Decision) -> Option<ResourceB
         Outcome::Scheduled(targets) => wanted.spec.clusters.clone_from(targets),
         Outcome::Failed(Failure::NoClusterFit(_)) => wanted.spec.clusters.clear(),
         _ => {
-            let going = |name: &str| decision.report.get(name) == Some(&ClusterVerdict::Deleting);
-            wanted.spec.clusters.retain(|target| !going(&target.name));
+            wanted.spec.clusters.retain(|target| !decision.going.contains(&target.name));
             return (wanted != *binding).then_some(wanted);
         }
     }

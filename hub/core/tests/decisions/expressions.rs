@@ -30,7 +30,7 @@ impl ClusterExpressions for Told {
 
 fn schedule(binding: &ResourceBinding, told: Option<&Told>) -> Decision {
     let clusters: Vec<Cluster> = ["m1", "m2", "m3"].into_iter().map(member).collect();
-    scheduler::schedule(&Input {
+    let input = Input {
         binding,
         clusters: &clusters,
         scheduler: "default-scheduler",
@@ -40,7 +40,11 @@ fn schedule(binding: &ResourceBinding, told: Option<&Told>) -> Decision {
         exact: Default::default(),
         residency: Default::default(),
         expressions: told.map(|told| told as &dyn ClusterExpressions),
-    })
+    };
+    let explained = scheduler::explained(&input);
+    let unexplained = Decision { report: Default::default(), ..explained.clone() };
+    assert_eq!(scheduler::schedule(&input), unexplained, "to explain it decides nothing");
+    explained
 }
 
 fn placed(decision: &Decision) -> Vec<&str> {
@@ -154,7 +158,7 @@ fn what_cannot_be_evaluated_now_leaves_everything_where_it_is() {
         residency: Default::default(),
         expressions: Some(&stops),
     });
-    assert_eq!(decision.report.get("m1"), Some(&ClusterVerdict::Deleting));
+    assert_eq!(decision.going, ["m1"]);
     assert_eq!(scheduler::apply(&there, &decision).unwrap().spec.clusters, []);
     // Whom no group means is not asked about.
     let named = filtered(json!({"clusterAffinity": {"clusterNames": ["m1", "m3"]}}));

@@ -25,7 +25,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
 }
 
 fn schedule_with(keeps_empty: bool, binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
-    scheduler::schedule(&Input {
+    let input = Input {
         binding,
         clusters,
         scheduler: "default-scheduler",
@@ -35,7 +35,11 @@ fn schedule_with(keeps_empty: bool, binding: &ResourceBinding, clusters: &[Clust
         exact: Default::default(),
         residency: Default::default(),
         expressions: None,
-    })
+    };
+    let explained = scheduler::explained(&input);
+    let unexplained = Decision { report: Default::default(), ..explained.clone() };
+    assert_eq!(scheduler::schedule(&input), unexplained, "to explain it decides nothing");
+    explained
 }
 
 fn result(decision: &Decision) -> Value {

@@ -181,6 +181,7 @@ fn whoever_asks_is_heard_and_once() {
             outcome: scheduler::Outcome::Scheduled(targets.clone()),
             affinity_name: String::new(),
             tried: Vec::new(),
+            going: Default::default(),
             report: BTreeMap::new(),
         };
         asked.status = scheduler::status(&asked, &targets, &decision, when).unwrap();

@@ -302,6 +302,7 @@ fn a_workload_of_several_parts_that_is_nowhere_is_placed() {
             outcome: Outcome::Scheduled(placed.spec.clusters.clone()),
             affinity_name: String::new(),
             tried: Vec::new(),
+            going: Vec::new(),
             report: Default::default(),
         };
         placed.status = scheduler::status(&placed, &[], &decision, now).unwrap();

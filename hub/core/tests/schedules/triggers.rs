@@ -188,6 +188,7 @@ fn writes(binding: &ResourceBinding, clusters: &[Cluster]) -> Value {
         outcome,
         affinity_name: group.map(|group| group.affinity_name.clone()).unwrap_or_default(),
         tried: Vec::new(),
+        going: Vec::new(),
         report: Default::default(),
     };
     let after = scheduler::apply(binding, &decision);
