@@ -16,6 +16,8 @@ use karmada_api::selector::labels_match;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::work::Work;
 
+use crate::kind_facts;
+
 /// How the label of a held Work writes since when it waits: it sorts as text, and may be the value of a label.
 const HELD_SINCE_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
@@ -47,11 +49,9 @@ pub struct Site {
     pub takes_others: bool,
 }
 
-/// Whether an object takes others along where it goes, also such as no Work tells of: a namespace what is in it, a definition every object of
-/// its kind.
+/// Whether an object takes others along where it goes, also such as no Work tells of.
 pub fn takes_others(object: &ObjectReference) -> bool {
-    let (group, _) = object::group_version(&object.api_version);
-    matches!((group, &*object.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
+    kind_facts::of_kind(&object.api_version, &object.kind).takes_others
 }
 
 /// The same of what a Work carries.

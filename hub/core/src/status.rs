@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 use self::left_out::without_unreadable;
 pub use self::left_out::{newly_left_out, within_an_object};
 use crate::interpreter_webhook::observed;
+use crate::kind_facts;
 use crate::targets::{leaving, target_clusters};
 use crate::{condition, set_condition};
 
@@ -219,16 +220,9 @@ pub fn template_status(
 /// Whether a status tells of something under way, which is nowhere once no cluster has the template. Of kinds that no
 /// clusters are nothing to add up for; what a Job came to in the end stays.
 fn runs_on(template: &Value) -> bool {
-    let over = |condition: &Value| {
-        matches!(condition["type"].as_str(), Some("Complete" | "Failed")) && condition["status"] == "True"
-    };
     let status = &template["status"];
     let says = status.as_object().is_some_and(|status| !status.is_empty());
-    match object::kind(template) {
-        "Job" => says && !status["conditions"].as_array().into_iter().flatten().any(over),
-        "HorizontalPodAutoscaler" => says,
-        _ => false,
-    }
+    says && (kind_facts::of_name(object::kind(template)).is_under_way)(status)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use karmada_cel::apart;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::object::Stored;
@@ -16,6 +15,7 @@ use serde_json::Value;
 
 use super::policy::{Level, Policy, Standard};
 use super::standards::{in_brief, violations};
+use crate::block_in_place::apart;
 use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
 
