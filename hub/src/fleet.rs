@@ -6,12 +6,9 @@
 mod admission;
 mod agent_notes;
 mod cluster_connections;
-mod cluster_link;
 mod cluster_links;
-mod cluster_metrics;
 mod cluster_news;
 mod cluster_proxy;
-mod cluster_report;
 mod customization_validation;
 pub mod customizations_document;
 mod default_roles;
@@ -35,12 +32,11 @@ mod resource_models;
 mod session_revocation;
 mod slow_agents;
 mod webhook_retention;
-mod work_report;
 mod works;
 mod write_options;
 
 pub use admission::{DeletionProtection, EXEMPT, KarmadaPolicies};
-pub use agent_notes::{AgentNote, AgentNoteController};
+pub use agent_notes::AgentNoteController;
 pub use cluster_connections::{Contacts, FleetQueues};
 pub use cluster_links::ClusterLinks;
 pub use cluster_news::ClusterNews;

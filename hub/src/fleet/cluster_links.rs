@@ -14,6 +14,7 @@ use karmada_controllers::port::Key;
 use karmada_controllers::runner::{Action, Controller, Error, Source, key_of};
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
+use karmada_fleet::cluster_link::{ClusterHead, to_object};
 use karmada_gateway::SharedFleet;
 use karmada_gateway::fleet::LinkState;
 use karmada_registry::cache::{Collection, Published};
@@ -21,7 +22,6 @@ use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use karmada_schema::object::{ObjectKey, Stored};
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_link::{ClusterHead, to_object};
 use super::pending::PendingWorks;
 
 /// What was brought up to date so lately is shown as it is.

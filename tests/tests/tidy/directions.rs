@@ -96,6 +96,17 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-descheduler", &["karmada-api", "karmada-controllers", "karmada-core", "karmada-quantity"]),
     ("karmada-gateway", &["karmada-certs", "karmada-proto", "karmada-tunnel"]),
     (
+        "karmada-fleet",
+        &[
+            "karmada-api",
+            "karmada-certs",
+            "karmada-core",
+            "karmada-gateway",
+            "karmada-proto",
+            "karmada-schema",
+        ],
+    ),
+    (
         "karmadactl",
         &[
             "karmada-api",
@@ -148,6 +159,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "karmada-definitions",
             "karmada-descheduler",
             "karmada-encryption",
+            "karmada-fleet",
             "karmada-gateway",
             "karmada-interpreter",
             "karmada-kinds",
@@ -166,7 +178,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide, and so know no runtime, no socket and no clock (CEL and Lua look at how long they have run, to end what is too long).
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "karmada-proto",
     "karmada-field",
     "karmada-quantity",
@@ -176,6 +188,7 @@ const PURE: [&str; 14] = [
     "karmada-lua",
     "karmada-core",
     "karmada-autoscaling",
+    "karmada-fleet",
     "karmada-cel",
     "karmada-placement-expressions",
     "karmada-schema",
@@ -187,8 +200,10 @@ const PURE: [&str; 14] = [
 const RUNTIMES: [&str; 6] = ["tokio", "mio", "hyper", "rusqlite", "kube", "rustls-native-certs"];
 
 /// A library that has types for whoever speaks a protocol, and brings a runtime with them, which is not used: by whom, and why.
-const TYPES_ALONE: &[(&str, &str, &str)] =
-    &[("karmada-proto", "tonic-prost", "what is generated of a service names its codec")];
+const TYPES_ALONE: &[(&str, &str, &str)] = &[
+    ("karmada-proto", "tonic-prost", "what is generated of a service names its codec"),
+    ("karmada-fleet", "karmada-gateway", "reports and links have the types of the gateway's ports"),
+];
 
 /// Package → its normal dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
