@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use karmada_controllers::port::Key;
-use karmada_controllers::runner::{Action, Controller, Error};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_definitions::status::Status;
 use karmada_fleet::agent_note::AgentNote;
 use karmada_gateway::SharedFleet;
@@ -26,6 +26,11 @@ impl AgentNoteController {
     /// One over the fleet's state.
     pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> Arc<AgentNoteController> {
         Arc::new(AgentNoteController { registry, fleet })
+    }
+
+    /// What wakes this controller, beside the news of links ([`FleetQueues::agents`](super::FleetQueues::agents)): nothing.
+    pub fn wakes() -> Vec<Source<Key>> {
+        Vec::new()
     }
 
     async fn write(&self, name: &str, note: &AgentNote) -> Result<(), Status> {
@@ -62,3 +67,6 @@ impl Controller for AgentNoteController {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,7 @@ use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use karmada_schema::object::{ObjectKey, Stored};
 use tokio_util::sync::CancellationToken;
 
-use super::pending::PendingWorks;
+use super::pending_works::PendingWorks;
 
 /// What was brought up to date so lately is shown as it is.
 const FRESH: SignedDuration = SignedDuration::from_secs(5);

@@ -16,7 +16,7 @@ use karmada_registry::Registry;
 use karmada_schema::duration::human_duration;
 use serde_json::Value;
 
-use super::pending::PendingWorks;
+use super::pending_works::PendingWorks;
 use karmada_core::orphans::Orphans;
 
 /// The columns beside those that Karmada has.
