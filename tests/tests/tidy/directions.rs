@@ -22,11 +22,19 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("karmada-certs", &[]),
     (
         "karmada-core",
-        &["karmada-api", "karmada-field", "karmada-interpreter", "karmada-quantity", "karmada-schema"],
+        &[
+            "karmada-api",
+            "karmada-field",
+            "karmada-interpreter",
+            "karmada-quantity",
+            "karmada-resource-quota",
+            "karmada-schema",
+        ],
     ),
     ("karmada-store", &[]),
     ("karmada-cel", &[]),
     ("karmada-cron", &[]),
+    ("karmada-resource-quota", &["karmada-quantity"]),
     ("karmada-encryption", &["karmada-schema"]),
     ("karmada-schema", &["karmada-cel", "karmada-field", "karmada-quantity"]),
     ("karmada-definitions", &["karmada-cel", "karmada-schema"]),
@@ -44,11 +52,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "karmada-registry",
         &[
-            "karmada-api",
             "karmada-cel",
             "karmada-definitions",
             "karmada-kinds",
             "karmada-quantity",
+            "karmada-resource-quota",
             "karmada-schema",
             "karmada-store",
         ],
@@ -71,7 +79,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     ("karmada-controller-runtime", &["karmada-api"]),
     ("karmada-placement-expressions", &["karmada-api", "karmada-cel", "karmada-core", "karmada-field"]),
-    ("karmada-kube-controller-manager", &["karmada-api", "karmada-controller-runtime", "karmada-schema"]),
+    (
+        "karmada-kube-controller-manager",
+        &["karmada-api", "karmada-controller-runtime", "karmada-resource-quota", "karmada-schema"],
+    ),
     (
         "karmada-resource-interpreter",
         &["karmada-api", "karmada-controller-runtime", "karmada-core", "karmada-interpreter", "karmada-lua"],
@@ -178,11 +189,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide, and so know no runtime, no socket and no clock (CEL and Lua look at how long they have run, to end what is too long).
-const PURE: [&str; 15] = [
+const PURE: [&str; 16] = [
     "karmada-proto",
     "karmada-field",
     "karmada-quantity",
     "karmada-cron",
+    "karmada-resource-quota",
     "karmada-api",
     "karmada-interpreter",
     "karmada-lua",
