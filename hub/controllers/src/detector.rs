@@ -43,11 +43,11 @@ pub struct Detector {
     shared: Arc<ControllerContext>,
     skip: SkipRules,
     takeover: Takeover,
-    makers: Makers,
+    makers: TemplateReaders,
 }
 
 /// Whom a template concerns beside its binding. Queues are of the controllers that read it, to be woken where it changes and its binding does not.
-pub struct Makers {
+pub struct TemplateReaders {
     /// Who says where a new binding goes before it is written; where nobody does, it is decided once the binding is there.
     pub scheduler: Option<Arc<Scheduler>>,
     /// The queue of who makes Works.
@@ -64,7 +64,7 @@ impl Detector {
         shared: Arc<ControllerContext>,
         skip: SkipRules,
         takeover: Takeover,
-        makers: Makers,
+        makers: TemplateReaders,
     ) -> Arc<Self> {
         Arc::new(Detector { shared, skip, takeover, makers })
     }

@@ -26,7 +26,7 @@ use crate::{condition, set_condition};
 /// How one Work of a binding stands: none where it is on its way out. What is not applied says why, and nobody knows its health. Of the Work's
 /// manifests nothing is read. What a cluster reports and no object of the kind can say is left out, and the item says so.
 pub fn item(binding: &ResourceBinding, work: &Work) -> Option<AggregatedStatusItem> {
-    told(work).map(|item| without_unreadable(binding, item))
+    reported_item(work).map(|item| without_unreadable(binding, item))
 }
 
 /// How one Work of a binding stands where a webhook is asked what its cluster reports.
@@ -46,7 +46,7 @@ pub fn interpreted(
     before: Option<&AggregatedStatusItem>,
     (interpreter, reads_health): (&dyn Interpreter, bool),
 ) -> Option<Interpreted> {
-    let mut item = told(work)?;
+    let mut item = reported_item(work)?;
     let (last_status, last_health) =
         before.map(|item| (item.status.clone(), item.health)).unwrap_or_default();
     let mut troubles = Vec::new();
@@ -87,7 +87,7 @@ pub fn is_reported_healthy(binding: &ResourceBinding, work: &Work, is_judged_her
     said.is_some_and(|item| is_judged_here || item.health == Some(Health::Healthy))
 }
 
-fn told(work: &Work) -> Option<AggregatedStatusItem> {
+fn reported_item(work: &Work) -> Option<AggregatedStatusItem> {
     if work.metadata.deletion_timestamp.is_some() {
         return None;
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use karmada_api::strings::{conditions, finalizers};
 use karmada_gateway::body_hash;
 use karmada_gateway::ports::WorkReport;
-use karmada_proto::digest::{self, Content, Fares};
+use karmada_proto::digest::{self, Content, ReportedOutcome};
 use karmada_schema::condition;
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ pub fn content(work: &Bytes) -> Option<Content> {
     }
     let said = applied
         .map(|applied| (applied["status"] == "True", text(applied, "reason"), text(applied, "message")));
-    Some(digest::status_row(Fares {
+    Some(digest::status_row(ReportedOutcome {
         uid: meta::text(&work, "uid"),
         hash: &hash,
         generation: applied.and_then(|applied| applied["observedGeneration"].as_u64()).unwrap_or_default(),

@@ -300,7 +300,7 @@ async fn accept(
 ) {
     // The connections end with the hub.
     let mut serving = JoinSet::new();
-    let service = service::of(&gateway);
+    let service = service::server(&gateway);
     while let Some((site, stream)) = connections.recv().await {
         let (tls, service, gateway) = (tls.clone(), service.clone(), gateway.clone());
         let versions = skew.session(&site);

@@ -30,8 +30,8 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(1);
 /// # Errors
 /// 422 where labels of a policy cannot be read and could be before.
 pub(super) fn admit(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    let (policy, wrong) = of(request.object);
-    let before = request.old.map(of);
+    let (policy, wrong) = policy_of(request.object);
+    let before = request.old.map(policy_of);
     let known = before.as_ref().is_some_and(|(_, before)| *before == wrong);
     if !wrong.is_empty() && !known {
         let definition = request.definition;
@@ -44,7 +44,7 @@ pub(super) fn admit(context: &RegistryContext, request: &AdmissionRequest<'_>) -
     Ok(())
 }
 
-fn of(namespace: &Value) -> (Policy, Vec<Cause>) {
+fn policy_of(namespace: &Value) -> (Policy, Vec<Cause>) {
     let labels = &namespace["metadata"]["labels"];
     Policy::read(|key| labels.get(key).and_then(Value::as_str).map(str::to_owned))
 }
