@@ -211,8 +211,9 @@ const PURE: [&str; 16] = [
 /// What pure crates may not be built with, by name.
 const RUNTIMES: [&str; 6] = ["tokio", "mio", "hyper", "rusqlite", "kube", "rustls-native-certs"];
 
-/// A library that has types for whoever speaks a protocol, and brings a runtime with them, which is not used: by whom, and why.
+/// What has types for others and brings a runtime with them, which is not used: by whom, and why.
 const TYPES_ALONE: &[(&str, &str, &str)] = &[
+    ("karmada-proto", "tonic", "what is generated of a service is its client and its server"),
     ("karmada-proto", "tonic-prost", "what is generated of a service names its codec"),
     ("karmada-fleet", "karmada-gateway", "reports and links have the types of the gateway's ports"),
 ];
