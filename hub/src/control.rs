@@ -33,8 +33,8 @@ use crate::certificate_requests::HubSigner;
 use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
-    AgentNoteController, ClusterLinks, ClusterNews, Contacts, Estimates, FleetQueues,
-    InterpreterWebhookCalls, Models, PodUsages, Repair, ResidencyStatus, SessionGuard,
+    AgentNoteController, ClusterLinks, ClusterNews, ClusterStatusRepair, Contacts, Estimates, FleetQueues,
+    InterpreterWebhookCalls, Models, PodUsages, ResidencyStatus, SessionGuard,
 };
 use crate::randomness;
 use crate::registry_api::RegistryApi;
@@ -46,8 +46,6 @@ const WORKERS: usize = 4;
 
 /// A start does not wait longer for roles that select others.
 const GATHERED: Duration = Duration::from_secs(5);
-
-const CLUSTER_API: &str = "cluster.karmada.io/v1alpha1";
 
 /// What the loops share, and the queues that others fill.
 pub struct ControlLoops {
@@ -224,12 +222,12 @@ impl ControlLoops {
 
     /// Starts the loop that tells agents by which grades to count their nodes.
     pub fn models(&self, models: Arc<Models>) {
-        self.run(models, self.woken.models.clone(), vec![Source::own(CLUSTER_API, "Cluster").but_status()]);
+        self.run(models, self.woken.models.clone(), Models::wakes());
     }
 
     /// Starts the loop that keeps what is known of agents.
     pub fn agents(&self, agents: Arc<AgentNoteController>) {
-        self.run(agents, self.woken.agents.clone(), Vec::new());
+        self.run(agents, self.woken.agents.clone(), AgentNoteController::wakes());
     }
 
     /// Starts the loops that show links to people.
@@ -239,13 +237,13 @@ impl ControlLoops {
     }
 
     /// Starts the loop that holds Clusters to what their agents said.
-    pub fn repair(&self, repair: Arc<Repair>) {
-        self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
+    pub fn repair(&self, repair: Arc<ClusterStatusRepair>) {
+        self.run(repair, Arc::default(), ClusterStatusRepair::wakes());
     }
 
     /// Starts the loop that holds sessions to what is written on their Clusters.
     pub fn guard(&self, guard: Arc<SessionGuard>) {
-        self.run(guard, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
+        self.run(guard, Arc::default(), SessionGuard::wakes());
     }
 
     /// Starts the loop that tells what ResidencyRules do not allow and is there all the same.

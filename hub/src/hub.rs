@@ -322,7 +322,7 @@ fn serve(
 ) -> Result<()> {
     let services = Services {
         api,
-        agents: AgentStreams::new(BoxCloneSyncService::new(service::of(gateway))),
+        agents: AgentStreams::new(BoxCloneSyncService::new(service::server(gateway))),
         gateway: gateway.clone(),
         strangers: Arc::new(Strangers::new(BoxCloneSyncService::new(service::for_strangers(gateway)))),
         tls,

@@ -255,7 +255,7 @@ async fn requests<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     // A request of HTTP/2 is one of many on its connection, and takes none.
     let is_takeable = !is_agent && stream.get_ref().1.alpn_protocol() != Some(b"h2");
     let (stream, hold) = Takeable::new(stream, is_takeable);
-    let lapse = certificate_lapse::of(&services, &peer, &place);
+    let lapse = certificate_lapse::lapse_of(&services, &peer, &place);
     let held = hold.map(|hold| Box::new((hold, services.clone(), peer.clone())));
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (services, peer, calls) = (services.clone(), peer.clone(), calls.clone());
@@ -319,7 +319,7 @@ async fn taken_over(
     stop: CancellationToken,
 ) {
     let _busy = place.begin();
-    let lapse = certificate_lapse::of(&services, &peer, &place);
+    let lapse = certificate_lapse::lapse_of(&services, &peer, &place);
     hold.until(async {
         tokio::select! {
             () = lapse => {}

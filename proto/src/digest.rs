@@ -153,7 +153,7 @@ pub fn deleting(uid: &str, preserve: bool, retry: &str) -> Content {
 
 /// How a Work fares, as its agent tells it and the hub keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fares<'a> {
+pub struct ReportedOutcome<'a> {
     /// The Work's uid.
     pub uid: &'a str,
     /// Of the body that this is about.
@@ -167,8 +167,8 @@ pub struct Fares<'a> {
 }
 
 /// The row of the table of statuses for a Work that fares so.
-pub fn status_row(fares: Fares<'_>) -> Content {
-    let Fares { uid, hash, generation, applied, statuses } = fares;
+pub fn status_row(fares: ReportedOutcome<'_>) -> Content {
+    let ReportedOutcome { uid, hash, generation, applied, statuses } = fares;
     let statuses = statuses.unwrap_or_default();
     let Some((ok, reason, message)) = applied else {
         return content(b"untried", &[uid.as_bytes(), hash, &statuses]);
@@ -317,19 +317,24 @@ mod tests {
             deleting("u", false, "r"),
             deleting("v", false, ""),
         ];
-        let fares =
-            Fares { uid: "u", hash: b"h", generation: 1, applied: Some((true, "r", "m")), statuses: None };
+        let fares = ReportedOutcome {
+            uid: "u",
+            hash: b"h",
+            generation: 1,
+            applied: Some((true, "r", "m")),
+            statuses: None,
+        };
         let fare = [
             status_row(fares),
-            status_row(Fares { uid: "v", ..fares }),
-            status_row(Fares { hash: b"i", ..fares }),
-            status_row(Fares { generation: 2, ..fares }),
-            status_row(Fares { applied: Some((false, "r", "m")), ..fares }),
-            status_row(Fares { applied: Some((true, "s", "m")), ..fares }),
-            status_row(Fares { applied: Some((true, "r", "n")), ..fares }),
-            status_row(Fares { applied: None, ..fares }),
-            status_row(Fares { statuses: Some([1; 16]), ..fares }),
-            status_row(Fares { applied: None, statuses: Some([1; 16]), ..fares }),
+            status_row(ReportedOutcome { uid: "v", ..fares }),
+            status_row(ReportedOutcome { hash: b"i", ..fares }),
+            status_row(ReportedOutcome { generation: 2, ..fares }),
+            status_row(ReportedOutcome { applied: Some((false, "r", "m")), ..fares }),
+            status_row(ReportedOutcome { applied: Some((true, "s", "m")), ..fares }),
+            status_row(ReportedOutcome { applied: Some((true, "r", "n")), ..fares }),
+            status_row(ReportedOutcome { applied: None, ..fares }),
+            status_row(ReportedOutcome { statuses: Some([1; 16]), ..fares }),
+            status_row(ReportedOutcome { applied: None, statuses: Some([1; 16]), ..fares }),
         ];
         let distinct: std::collections::BTreeSet<Content> = all.iter().chain(&fare).copied().collect();
         assert_eq!(distinct.len(), all.len() + fare.len());

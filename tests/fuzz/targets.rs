@@ -16,7 +16,7 @@ use karmada_kinds::kind::Kind;
 use karmada_proto::digest::{Buckets, Root};
 use karmada_proto::v1::{AgentFrame, HubFrame, JoinRequest, agent_frame, hub_frame};
 use karmada_proto::{join, quoted};
-use karmada_schema::apply::{ApplyError, Conflicts, Writer, apply, update_managed};
+use karmada_schema::apply::{ApplyError, Conflicts, ResetFields, Writer, apply, update_managed};
 use karmada_schema::patch::{json_patch, merge_patch, strategic_patch};
 use karmada_schema::selector::LabelSelector;
 use karmada_schema::{
@@ -87,8 +87,14 @@ fn applies(data: &[u8]) {
     let (Some(schema), Some(kind)) = (schema_of(kind), Kind::builtin(group, version, name)) else { return };
     let (Some(first), Some(second)) = (object(first), object(second)) else { return };
     let api_version = kind.api_version();
-    let by =
-        |manager| Writer { manager, api_version: &api_version, subresource: "", now: NOW, has_status: true };
+    let by = |manager| Writer {
+        manager,
+        api_version: &api_version,
+        subresource: "",
+        now: NOW,
+        has_status: true,
+        resets: ResetFields::GO,
+    };
     // As the registry stores it: read into the kind's type, with its defaults.
     let store = |mut object: Value| {
         object["metadata"]["uid"] = json!("u");

@@ -139,7 +139,7 @@ struct Engine {
     /// Whether a watch looks after them.
     follows_services: bool,
     /// What it tells.
-    endpoints: mpsc::Sender<service_endpoints::Told>,
+    endpoints: mpsc::Sender<service_endpoints::ReportedService>,
     /// Objects with our marks that a look at all kinds finds.
     marked: mpsc::Sender<(ObjectId, String)>,
     plurals: BTreeMap<Gvk, String>,
@@ -221,7 +221,7 @@ impl Engine {
         parts: Parts,
         events: mpsc::Sender<Watched>,
         marked: mpsc::Sender<(ObjectId, String)>,
-        endpoints: mpsc::Sender<service_endpoints::Told>,
+        endpoints: mpsc::Sender<service_endpoints::ReportedService>,
     ) -> Engine {
         let interpreter = Arc::new(Guarded(parts.customized.clone()));
         let mut workqueue = Workqueue::new(parts.drift_rate);

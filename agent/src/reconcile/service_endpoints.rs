@@ -25,7 +25,7 @@ use crate::retry::Waits;
 pub(super) type Service = (String, String);
 
 /// What is told of a Service.
-pub(super) type Told = (Service, ServiceEndpoints);
+pub(super) type ReportedService = (Service, ServiceEndpoints);
 
 /// Changes close together are told once.
 const DEBOUNCE: Duration = Duration::from_millis(250);
@@ -74,7 +74,7 @@ impl Asked {
     }
 
     /// Who is to be told of it.
-    pub fn came(&mut self, (service, endpoints): Told) -> Vec<String> {
+    pub fn came(&mut self, (service, endpoints): ReportedService) -> Vec<String> {
         let asking = self.by_key.iter().filter(|(_, asked)| **asked == service);
         let asking: Vec<String> = asking.map(|(key, _)| key.clone()).collect();
         if !asking.is_empty() {
@@ -105,7 +105,7 @@ pub(super) async fn run(
     namespaces: Arc<[String]>,
     failure_log: Arc<FailureLog>,
     mut services: watch::Receiver<BTreeSet<Service>>,
-    told: mpsc::Sender<Told>,
+    told: mpsc::Sender<ReportedService>,
 ) {
     let mut waits = Waits::default();
     loop {
@@ -144,7 +144,7 @@ async fn follow(
     member: &dyn Member,
     namespaces: &[String],
     wanted: BTreeSet<Service>,
-    told: &mpsc::Sender<Told>,
+    told: &mpsc::Sender<ReportedService>,
     waits: &mut Waits,
 ) -> Option<MemberError> {
     let watch = Watch {
@@ -277,7 +277,7 @@ impl Slices {
     }
 
     /// What is to be told now.
-    fn news(&mut self) -> Vec<Told> {
+    fn news(&mut self) -> Vec<ReportedService> {
         let changed = std::mem::take(&mut self.changed);
         let told = |service: Service| {
             let slices = self.of.get(&service)?;
@@ -361,8 +361,8 @@ mod tests {
             "endpoints": [{"addresses": [address], "conditions": {"ready": true}, "nodeName": "n1", "targetRef": {"kind": "Pod", "name": "p"}, "zone": "a"}]})
     }
 
-    fn addresses(told: &[Told]) -> Vec<(String, Vec<String>)> {
-        let of = |(service, endpoints): &Told| {
+    fn addresses(told: &[ReportedService]) -> Vec<(String, Vec<String>)> {
+        let of = |(service, endpoints): &ReportedService| {
             let all = endpoints.endpoint_slices.iter().flat_map(|slice| &slice.endpoints);
             let all = all.map(|endpoint| endpoint["addresses"][0].as_str().unwrap().to_owned());
             (service.1.clone(), all.collect())

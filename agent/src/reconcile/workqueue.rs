@@ -23,6 +23,15 @@ const PROBES: Duration = Duration::from_secs(1);
 /// Classes from here on are removals.
 const REMOVALS: u8 = 10;
 
+/// What is done to a member: each has its own room, and its own pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Objects are written.
+    Applies,
+    /// Objects are removed.
+    Removals,
+}
+
 /// Why a Work is to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkReason {
@@ -43,8 +52,8 @@ struct Task {
 }
 
 impl Task {
-    fn is_removal(&self) -> bool {
-        self.class >= REMOVALS
+    fn lane(&self) -> Lane {
+        if self.class >= REMOVALS { Lane::Removals } else { Lane::Applies }
     }
 
     fn is_first_try(&self) -> bool {
@@ -126,18 +135,21 @@ impl Workqueue {
     }
 
     /// The member asked for a pause, of an apply or a removal: of that lane little is begun before `until`.
-    pub fn pause(&mut self, removals: bool, now: Duration, until: Duration) {
-        let pause = self.pause_of(removals);
+    pub fn pause(&mut self, lane: Lane, now: Duration, until: Duration) {
+        let pause = self.pause_of(lane);
         *pause = Pause { until: pause.until.max(until), probe: now + PROBES };
     }
 
     /// The member took an apply or a removal, or refused it for another reason: it asks others for no pause.
-    pub fn pause_is_over(&mut self, removals: bool) {
-        *self.pause_of(removals) = Pause::default();
+    pub fn pause_is_over(&mut self, lane: Lane) {
+        *self.pause_of(lane) = Pause::default();
     }
 
-    fn pause_of(&mut self, removals: bool) -> &mut Pause {
-        if removals { &mut self.removals_pause } else { &mut self.applies_pause }
+    fn pause_of(&mut self, lane: Lane) -> &mut Pause {
+        match lane {
+            Lane::Applies => &mut self.applies_pause,
+            Lane::Removals => &mut self.removals_pause,
+        }
     }
 
     /// Nothing is to be done about `key`.
@@ -169,18 +181,18 @@ impl Workqueue {
             }
             return vec![self.begin(key, task, now)];
         }
-        let mut taken = self.take_lane(now, false, limit);
-        taken.extend(self.take_lane(now, true, (limit / 4).max(1)));
+        let mut taken = self.take_lane(now, Lane::Applies, limit);
+        taken.extend(self.take_lane(now, Lane::Removals, (limit / 4).max(1)));
         taken
     }
 
-    fn take_lane(&mut self, now: Duration, removals: bool, limit: usize) -> Vec<(String, WorkReason)> {
-        let pause = *self.pause_of(removals);
+    fn take_lane(&mut self, now: Duration, lane: Lane, limit: usize) -> Vec<(String, WorkReason)> {
+        let pause = *self.pause_of(lane);
         if now < pause.opens(now) {
             return Vec::new();
         }
         let limit = if now < pause.until { 1 } else { limit };
-        let here = |task: &Task| task.is_removal() == removals;
+        let here = |task: &Task| task.lane() == lane;
         let running = self.running.values().filter(|running| here(&running.task));
         let (slow, quick): (Vec<&Running>, Vec<&Running>) = running.partition(|running| running.is_slow(now));
         let room = if slow.len() < SLOW_ONES { limit.saturating_sub(quick.len()) } else { 0 };
@@ -211,7 +223,7 @@ impl Workqueue {
             taken.push(self.begin(key, task, now));
         }
         if !taken.is_empty() {
-            self.pause_of(removals).probe = now + PROBES;
+            self.pause_of(lane).probe = now + PROBES;
         }
         taken
     }
@@ -242,7 +254,10 @@ impl Workqueue {
     pub fn due(&mut self, now: Duration) -> Option<Duration> {
         let idle = self.tasks.iter().filter(|(key, _)| !self.running.contains_key(*key));
         let opens = |task: &Task| {
-            let pause = if task.is_removal() { self.removals_pause } else { self.applies_pause };
+            let pause = match task.lane() {
+                Lane::Applies => self.applies_pause,
+                Lane::Removals => self.removals_pause,
+            };
             task.due.max(pause.opens(now))
         };
         let first = idle.map(|(_, task)| opens(task)).min()?;
@@ -345,8 +360,8 @@ mod tests {
             queue.push(key, 3, WorkReason::New);
         }
         let second = Duration::from_secs(1);
-        queue.pause(false, NOW, NOW + NOW);
-        queue.pause(false, NOW, NOW);
+        queue.pause(Lane::Applies, NOW, NOW + NOW);
+        queue.pause(Lane::Applies, NOW, NOW);
         assert_eq!((keys(queue.take(NOW, 8)), queue.due(NOW)), (vec![], Some(NOW + second)));
         queue.push("gone", removal_class(3), WorkReason::New);
         assert_eq!(keys(queue.take(NOW, 8)), ["gone"], "the other lane was not asked");
@@ -356,8 +371,8 @@ mod tests {
         assert_eq!(keys(queue.take(NOW + 2 * second, 8)), ["b"]);
         let mut eased = Workqueue::new(5.0);
         eased.push("a", 3, WorkReason::New);
-        eased.pause(false, NOW, NOW + NOW);
-        eased.pause_is_over(false);
+        eased.pause(Lane::Applies, NOW, NOW + NOW);
+        eased.pause_is_over(Lane::Applies);
         assert_eq!(keys(eased.take(NOW, 8)), ["a"], "the member takes others");
         queue.done("b");
         assert_eq!(keys(queue.take(NOW + NOW, 8)), ["c", "d"]);

@@ -14,7 +14,7 @@ use karmada_gateway::ports::{Batch, Former, Position, RestoreHold, Work, WorkEve
 use karmada_gateway::session::{self as gateway, Opening, SessionHold};
 use karmada_gateway::session::{Effect, SessionOrder};
 use karmada_gateway::session_admission;
-use karmada_proto::digest::{self, Buckets, Content, Fares, Root, Seed};
+use karmada_proto::digest::{self, Buckets, Content, ReportedOutcome, Root, Seed};
 use karmada_proto::keepalive::Cadence;
 use karmada_proto::v1::{AgentFrame, Hello, HubFrame, Seen, Table, agent_frame};
 use prost::Message;
@@ -122,7 +122,7 @@ impl Hub {
     pub(crate) fn told(&mut self, report: &WorkReport) {
         let WorkReport { uid, generation, .. } = report;
         let hash = report.hash.as_deref().unwrap_or_default();
-        let fares = Fares { uid, hash, generation: *generation, applied: None, statuses: None };
+        let fares = ReportedOutcome { uid, hash, generation: *generation, applied: None, statuses: None };
         if self.works.get(&report.key).is_some_and(|work| *work.uid == **uid) {
             self.statuses.insert(report.key.clone(), digest::status_row(fares));
         }

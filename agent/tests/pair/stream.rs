@@ -322,7 +322,7 @@ impl Hub {
         let sources = ClockAndRandom::new(Timestamp::now, rand::random);
         let fleet = SharedFleet::new(sources, jiff::SignedDuration::from_hours(1), |_, _| {});
         let gateway = Gateway::new(ports, fleet, options);
-        let service = karmada_gateway::service::of(&gateway);
+        let service = karmada_gateway::service::server(&gateway);
         let hour = Duration::from_secs(3600);
         let identity = fake.ca.issue_server(&server_names(None, &[]), hour, Timestamp::now()).unwrap();
         let mut tls = server_config(&identity, &[fake.ca.certificate().clone()]).unwrap();

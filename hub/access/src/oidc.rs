@@ -15,9 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_cel::apart;
 use karmada_registry::webhook::{self, Target};
-use karmada_registry::{Clock, User};
+use karmada_registry::{Clock, User, apart};
 
 use cel_mappings::Expressions;
 use key_cache::KeyCache;

@@ -110,7 +110,7 @@ impl Authorize for Authorizer {
         });
         match allowed_by {
             Some(reason) => Decision { allowed: true, reason },
-            None => Decision { allowed: false, reason: told(&errors) },
+            None => Decision { allowed: false, reason: joined(&errors) },
         }
     }
 }
@@ -229,7 +229,7 @@ fn revision_of(resource_cache: &ResourceCache) -> u64 {
     resource_cache.snapshot(".").revision
 }
 
-fn told(errors: &[String]) -> String {
+fn joined(errors: &[String]) -> String {
     let unique: BTreeSet<&String> = errors.iter().collect();
     let texts: Vec<&str> = unique.iter().map(|text| text.as_str()).collect();
     match texts.as_slice() {

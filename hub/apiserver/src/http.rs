@@ -70,7 +70,7 @@ pub use answer_body::Body;
 use detached_writes::Unanswered;
 use memory_shares::{MemoryShares, TakenMemory};
 use selectors::Selectors;
-use target::{Query, Target, Wanted};
+use target::{Query, ResourcePath, Target};
 
 /// The user that a verified client certificate names, put into the request's extensions by the listener.
 #[derive(Clone, Debug)]
@@ -370,7 +370,7 @@ impl ApiServer {
     async fn in_time(
         self: &Arc<Self>,
         call: &Call<'_>,
-        wanted: &Wanted,
+        wanted: &ResourcePath,
         body: Received,
         patience: Option<Duration>,
     ) -> Response<Body> {

@@ -72,7 +72,7 @@ fn history<'a>(hpa: &'a CronFederatedHPA, rule: &CronFederatedHPARule) -> Option
 }
 
 /// The run that was told as the rule's next, where the rule may still mean it.
-fn told(
+fn announced_run(
     hpa: &CronFederatedHPA,
     rule: &CronFederatedHPARule,
     by: &Schedule,
@@ -88,7 +88,7 @@ pub fn due(hpa: &CronFederatedHPA, now: Timestamp) -> Vec<Due> {
     let mut all: Vec<Due> = active
         .filter_map(|(at, rule)| {
             let schedule = schedule(rule).ok()?;
-            let first = told(hpa, rule, &schedule, now).filter(|next| *next <= now)?;
+            let first = announced_run(hpa, rule, &schedule, now).filter(|next| *next <= now)?;
             Some(Due { scheduled: schedule.last(first, now), rule: at })
         })
         .collect();
@@ -179,7 +179,7 @@ fn next(
     let schedule = schedule(rule).ok().filter(|_| !rule.is_suspended())?;
     match ran {
         Some(scheduled) => schedule.next(scheduled),
-        None => told(hpa, rule, &schedule, now).or_else(|| schedule.next(now)),
+        None => announced_run(hpa, rule, &schedule, now).or_else(|| schedule.next(now)),
     }
 }
 

@@ -10,6 +10,7 @@ mod unify;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::signatures::CallStyle;
 use crate::compiling::Compiling;
 use crate::declarations::Declarations;
 use crate::syntax::read::named_chain;
@@ -181,22 +182,22 @@ impl<'a> Checker<'a> {
         self.formats += usize::from(name == "format");
         let mut given: Vec<Type> = args.iter().map(|arg| self.infer(arg)).collect();
         self.formats -= usize::from(name == "format");
-        let Some(target) = target else { return self.resolve(at, name, false, &given) };
+        let Some(target) = target else { return self.resolve(at, name, CallStyle::Function, &given) };
         if let Some(prefix) = named_chain(target) {
             let qualified = format!("{prefix}.{name}");
-            if signatures::of(&qualified).is_some() {
-                return self.resolve(at, &qualified, false, &given);
+            if signatures::overloads_of(&qualified).is_some() {
+                return self.resolve(at, &qualified, CallStyle::Function, &given);
             }
         }
         given.insert(0, self.infer(target));
-        self.resolve(at, name, true, &given)
+        self.resolve(at, name, CallStyle::Member, &given)
     }
 
     /// What a function yields for these arguments; several ways to call it that yield several types yield any.
-    fn resolve(&mut self, at: usize, name: &str, member: bool, given: &[Type]) -> Type {
-        let Some(overloads) = signatures::of(name) else { return self.undeclared(at, name) };
+    fn resolve(&mut self, at: usize, name: &str, style: CallStyle, given: &[Type]) -> Type {
+        let Some(overloads) = signatures::overloads_of(name) else { return self.undeclared(at, name) };
         let mut yields: Option<Type> = None;
-        for overload in overloads.iter().filter(|overload| overload.member == member) {
+        for overload in overloads.iter().filter(|overload| overload.style == style) {
             if overload.args.len() != given.len() {
                 continue;
             }
@@ -213,13 +214,13 @@ impl<'a> Checker<'a> {
                 Some(_) => Type::Dyn,
             });
         }
-        yields.unwrap_or_else(|| self.no_overload(at, name, member, given))
+        yields.unwrap_or_else(|| self.no_overload(at, name, style, given))
     }
 
-    fn no_overload(&mut self, at: usize, name: &str, member: bool, given: &[Type]) -> Type {
+    fn no_overload(&mut self, at: usize, name: &str, style: CallStyle, given: &[Type]) -> Type {
         let told: Vec<String> = given.iter().map(|ty| self.types.known(ty, true).told()).collect();
         let shown = match told.split_first() {
-            Some((target, rest)) if member => format!("{target}.({})", rest.join(", ")),
+            Some((target, rest)) if style == CallStyle::Member => format!("{target}.({})", rest.join(", ")),
             _ => format!("({})", told.join(", ")),
         };
         self.refuse(at, &format!("found no matching overload for '{name}' applied to '{shown}'"))
@@ -341,13 +342,13 @@ impl<'a> Checker<'a> {
         let target = self.infer(target);
         // It stands there twice, and is told of twice.
         self.report.repeat(before);
-        let condition = self.resolve(at, "hasValue", true, std::slice::from_ref(&target));
-        let value = self.resolve(at, "value", true, &[target]);
+        let condition = self.resolve(at, "hasValue", CallStyle::Member, std::slice::from_ref(&target));
+        let value = self.resolve(at, "value", CallStyle::Member, &[target]);
         self.scopes.push(BTreeMap::from([(name.to_owned(), value)]));
         let body = self.infer(body);
         self.scopes.pop();
-        let yes = if flat { body } else { self.resolve(at, "optional.of", false, &[body]) };
-        let no = self.resolve(at, "optional.none", false, &[]);
-        self.resolve(at, "_?_:_", false, &[condition, yes, no])
+        let yes = if flat { body } else { self.resolve(at, "optional.of", CallStyle::Function, &[body]) };
+        let no = self.resolve(at, "optional.none", CallStyle::Function, &[]);
+        self.resolve(at, "_?_:_", CallStyle::Function, &[condition, yes, no])
     }
 }

@@ -24,7 +24,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests are of this machine's time"))]
 
 mod authorizer;
-mod block_in_place;
 mod charge;
 mod check;
 mod compiling;
@@ -49,7 +48,6 @@ mod walk;
 mod weigh;
 
 pub use authorizer::{Authorizer, Decision, Question};
-pub use block_in_place::apart;
 pub use compiling::Compiling;
 pub use cost::{Extent, Inner};
 pub use declarations::Declarations;

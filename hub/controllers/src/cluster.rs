@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Taint;
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::{events, finalizers};
@@ -21,6 +20,7 @@ use karmada_core::registration::new_execution_namespace;
 use karmada_core::set_condition;
 use serde_json::Value;
 
+use crate::cluster_taints;
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
@@ -94,7 +94,8 @@ impl ClusterController {
             return Ok(Action::Done);
         }
         if let Some(taints) = decide::taints(&cluster, now) {
-            self.taint(resource, &cluster, &taints).await?;
+            let because = "As it is Ready, or is not,";
+            cluster_taints::write(&self.shared, (resource, &cluster), &taints, because).await?;
         }
         let wait = decide::deadline(&contact, &self.grace).duration_since(now);
         let wait = Duration::try_from(wait).unwrap_or_default();
@@ -103,27 +104,6 @@ impl ClusterController {
             return Ok(Action::Done);
         }
         Ok(Action::RequeueAfter(wait + Duration::from_millis(100)))
-    }
-
-    /// Writes the taints that come of whether it is Ready, and tells it.
-    async fn taint(&self, resource: &Resource, cluster: &Cluster, taints: &[Taint]) -> Result<(), Error> {
-        let mut changed = fetch::to_value(cluster)?;
-        changed["spec"]["taints"] = serde_json::to_value(taints).unwrap_or_default();
-        match self.api().update(resource, changed).await {
-            Ok(_) => {
-                let all: Vec<String> =
-                    taints.iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect();
-                let message = format!("As it is Ready, or is not, its taints are [{}].", all.join(", "));
-                self.tell(cluster, EventType::Normal, events::TAINT_CLUSTER_SUCCEED, &message);
-                Ok(())
-            }
-            // Somebody else changed it: the change wakes this again.
-            Err(error @ ApiError::Conflict(_)) => Err(error.into()),
-            Err(error) => {
-                self.tell(cluster, EventType::Warning, events::TAINT_CLUSTER_FAILED, &error.to_string());
-                Err(error.into())
-            }
-        }
     }
 
     /// The finalizer and the execution namespace; false while an earlier namespace of that name still ends.

@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
-use karmada_api::strings::events;
 use karmada_core::taint_policy;
 
+use crate::cluster_taints;
 use crate::controller_context::ControllerContext;
-use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::port::{Api, Key};
 use crate::runner::{Action, Controller, Error, Source};
@@ -73,24 +72,9 @@ impl Controller for ClusterTaintPolicies {
         let Some(taints) = taint_policy::taints(&cluster, &policies, (self.shared.clock)()) else {
             return Ok(Action::Done);
         };
-        let mut changed = fetch::to_value(&cluster)?;
-        changed["spec"]["taints"] = serde_json::to_value(&taints).unwrap_or_default();
-        let about = Reference::of(&changed);
-        match api.update(&resource, changed).await {
-            Ok(_) => {
-                let all: Vec<String> =
-                    taints.iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect();
-                let message = format!("By ClusterTaintPolicies its taints are [{}].", all.join(", "));
-                let reason = events::TAINT_CLUSTER_SUCCEED;
-                self.shared.recorder.record(&about, EventType::Normal, reason, &message);
-                Ok(Action::Done)
-            }
-            Err(error) => {
-                let (reason, why) = (events::TAINT_CLUSTER_FAILED, error.to_string());
-                self.shared.recorder.record(&about, EventType::Warning, reason, &why);
-                Err(error.into())
-            }
-        }
+        let because = "By ClusterTaintPolicies";
+        cluster_taints::write(&self.shared, (&resource, &cluster), &taints, because).await?;
+        Ok(Action::Done)
     }
 }
 

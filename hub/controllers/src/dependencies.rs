@@ -16,7 +16,7 @@ use karmada_api::strings::events;
 use karmada_api::{names, object};
 use karmada_core::dependencies::attached::{self, Attach, Left};
 use karmada_core::dependencies::recorded::{self, Candidate};
-use karmada_core::dependencies::{self, Problem, Sight, Wanted};
+use karmada_core::dependencies::{self, AttachedObjects, DependencyCandidates, Problem};
 use karmada_core::feature_gates::Gate;
 use karmada_core::skipped_resources::skips_kind;
 use karmada_core::template_ownership;
@@ -41,7 +41,7 @@ pub struct Dependencies {
 }
 
 /// Who makes something of a binding whose object changed while nothing in the binding did.
-pub struct Followers {
+pub struct BindingReaders {
     /// The queue of who makes Works.
     pub works: Arc<Queue<Key>>,
     /// The queue of who makes statuses.
@@ -58,11 +58,11 @@ struct Found {
 }
 
 impl Found {
-    fn sight(&self) -> Sight<'_> {
+    fn sight(&self) -> DependencyCandidates<'_> {
         let found = self.kind.as_deref().map(|kind| {
             self.objects.iter().map(|(object, revision)| candidate(kind, object, revision)).collect()
         });
-        Sight { dependency: &self.dependency, found }
+        DependencyCandidates { dependency: &self.dependency, found }
     }
 }
 
@@ -99,7 +99,7 @@ impl Dependencies {
         self: Arc<Self>,
         informers: Informers,
         queue: Arc<Queue<Key>>,
-        followers: Followers,
+        followers: BindingReaders,
         stop: CancellationToken,
     ) {
         let skip = self.shared.options.skip.clone();
@@ -245,7 +245,7 @@ impl Dependencies {
 
     /// Attaches what is wanted and lets go of the rest; whether anything was written. One object's trouble is not the others': all are tried, the
     /// first failure is reported.
-    async fn carry_out(&self, referrer: &ResourceBinding, wanted: &Wanted) -> Result<bool, Error> {
+    async fn carry_out(&self, referrer: &ResourceBinding, wanted: &AttachedObjects) -> Result<bool, Error> {
         let key = Key { namespace: referrer.namespace().into(), name: referrer.name().into() };
         let (mut wrote, mut failed) = (false, None);
         let mut note = |outcome: Result<bool, Error>| match outcome {
@@ -288,7 +288,7 @@ impl Dependencies {
         for dependency in dependencies {
             found.push(self.find(&referrer, dependency).await?);
         }
-        let sights: Vec<Sight<'_>> = found.iter().map(Found::sight).collect();
+        let sights: Vec<DependencyCandidates<'_>> = found.iter().map(Found::sight).collect();
         let wanted = dependencies::wanted(&referrer, &sights);
         let attached = self.carry_out(&referrer, &wanted).await?;
         Ok((noted || attached, wanted.problems))

@@ -13,8 +13,8 @@ use karmada_api::policy::PropagationPolicy;
 use karmada_api::strings::{annotations, events, labels};
 use karmada_api::{names, object};
 use karmada_core::detector::{self, BindingChange, BindingError, Decision, Takeover, activation};
-use karmada_core::service_import;
 use karmada_core::skipped_resources::SkipRules;
+use karmada_core::{kind_facts, service_import};
 use karmada_interpreter::{InterpretError, Operation};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -43,11 +43,11 @@ pub struct Detector {
     shared: Arc<ControllerContext>,
     skip: SkipRules,
     takeover: Takeover,
-    makers: Makers,
+    makers: TemplateReaders,
 }
 
 /// Whom a template concerns beside its binding. Queues are of the controllers that read it, to be woken where it changes and its binding does not.
-pub struct Makers {
+pub struct TemplateReaders {
     /// Who says where a new binding goes before it is written; where nobody does, it is decided once the binding is there.
     pub scheduler: Option<Arc<Scheduler>>,
     /// The queue of who makes Works.
@@ -64,7 +64,7 @@ impl Detector {
         shared: Arc<ControllerContext>,
         skip: SkipRules,
         takeover: Takeover,
-        makers: Makers,
+        makers: TemplateReaders,
     ) -> Arc<Self> {
         Arc::new(Detector { shared, skip, takeover, makers })
     }
@@ -385,8 +385,7 @@ impl Detector {
 /// Of kinds that the hub itself needs, nobody wants to hear that they wait for a policy: namespaces go along without one,
 /// and definitions serve the hub first. What is there for who imports a Service follows that one.
 fn waits_unnoticed(object: &Value) -> bool {
-    matches!(object::kind(object), "Namespace" | "CustomResourceDefinition")
-        || service_import::is_made_for_importers(object)
+    kind_facts::of_name(object::kind(object)).serves_the_hub || service_import::is_made_for_importers(object)
 }
 
 #[async_trait::async_trait]

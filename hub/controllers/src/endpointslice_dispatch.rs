@@ -13,7 +13,7 @@ use karmada_api::names;
 use karmada_api::strings::{events, labels};
 use karmada_api::work::Work;
 use karmada_core::feature_gates::Gate;
-use karmada_core::multi_cluster_service::dispatch::{self, Crossing, Dispatched, WorkHead};
+use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, ServiceClusters, WorkHead};
 use karmada_core::multi_cluster_service::{API, is_exposed, kept_out, told};
 
 use crate::controller_context::{ControllerContext, Works};
@@ -102,7 +102,7 @@ impl EndpointSliceDispatch {
     /// cannot be given anything yet.
     async fn dispatch(&self, key: &Key, service: &MultiClusterService, found: &Found) -> Result<bool, Error> {
         let clusters = self.shared.clusters.all("");
-        let crossing = Crossing::of(service, &clusters);
+        let crossing = ServiceClusters::of(service, &clusters);
         let mut outlines = BTreeMap::new();
         for (provider, question) in &found.asked {
             if let Some(told) = told(question)? {

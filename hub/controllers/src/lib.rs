@@ -6,6 +6,7 @@ pub mod application_failover;
 pub mod binding;
 pub mod cluster;
 pub mod cluster_taint_policy;
+mod cluster_taints;
 pub mod controller_context;
 pub mod cron_federated_hpa;
 pub mod dependencies;

@@ -35,16 +35,16 @@ const WRITES_AT_ONCE: usize = 16;
 
 /// What one look is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Errand {
+pub struct NamespaceKey {
     /// The namespace.
     pub namespace: Arc<str>,
     /// The one cluster that it is to go to; all of them where none is named.
     pub cluster: Option<Arc<str>>,
 }
 
-impl Errand {
+impl NamespaceKey {
     fn everywhere(namespace: &Arc<str>) -> Self {
-        Errand { namespace: namespace.clone(), cluster: None }
+        NamespaceKey { namespace: namespace.clone(), cluster: None }
     }
 }
 
@@ -90,11 +90,11 @@ fn means(transition: &Transition<OverridePolicy>, namespace: &str) -> bool {
 
 /// What to look at where ResidencyRules cover namespaces: those that a rule may mean or meant, everywhere; and all that any may mean, in a cluster
 /// whose labels changed, which are nothing to the others.
-fn by_residency(shared: &ControllerContext) -> [Source<Errand>; 2] {
+fn by_residency(shared: &ControllerContext) -> [Source<NamespaceKey>; 2] {
     let names = shared.namespaces.clone();
     let rules = shared.residency.wakes(move |transition| {
         let means = |name: &&Arc<str>| transition.states().any(|rule| may_mean(rule, &reference(name)));
-        names.all().iter().filter(means).map(Errand::everywhere).collect()
+        names.all().iter().filter(means).map(NamespaceKey::everywhere).collect()
     });
     let (names, all) = (shared.namespaces.clone(), shared.residency.rules.clone());
     let clusters = shared.clusters.wakes(move |transition| {
@@ -105,7 +105,7 @@ fn by_residency(shared: &ControllerContext) -> [Source<Errand>; 2] {
         }
         let meant =
             names.all().into_iter().filter(|name| rules.iter().any(|rule| may_mean(rule, &reference(name))));
-        let to = |namespace| Errand { namespace, cluster: Some(transition.key.name.clone()) };
+        let to = |namespace| NamespaceKey { namespace, cluster: Some(transition.key.name.clone()) };
         meant.map(to).collect()
     });
     [rules, clusters]
@@ -125,7 +125,7 @@ struct OwnedMetadata {
 }
 
 /// The namespace that a Work is for, and where it is.
-fn namespace_of_work(change: &Change) -> Option<Errand> {
+fn namespace_of_work(change: &Change) -> Option<NamespaceKey> {
     let (Change::Applied(work) | Change::Deleted(work)) = change;
     // Works of bindings carry their ids.
     if binding_id(work).is_some() {
@@ -134,7 +134,7 @@ fn namespace_of_work(change: &Change) -> Option<Errand> {
     let Owned { metadata } = work.parse().ok()?;
     let owner = metadata.owner_references.into_iter().find(|owner| owner.kind == "Namespace")?;
     let cluster = names::cluster_of_execution_namespace(&work.key.namespace)?;
-    Some(Errand { namespace: owner.name.into(), cluster: Some(cluster.into()) })
+    Some(NamespaceKey { namespace: owner.name.into(), cluster: Some(cluster.into()) })
 }
 
 impl NamespaceSync {
@@ -145,11 +145,12 @@ impl NamespaceSync {
 
     /// What wakes this controller: a namespace, for every cluster; a cluster that comes, or that override policies mean otherwise now, for every namespace; a
     /// ClusterOverridePolicy or a ResidencyRule, for those that it may mean or meant; the Work of an earlier namespace of the same name that is gone.
-    pub fn wakes(shared: &ControllerContext) -> Vec<Source<Errand>> {
-        let own = Source::new("v1", "Namespace", |change| vec![Errand::everywhere(&key_of(change).name)]);
+    pub fn wakes(shared: &ControllerContext) -> Vec<Source<NamespaceKey>> {
+        let own =
+            Source::new("v1", "Namespace", |change| vec![NamespaceKey::everywhere(&key_of(change).name)]);
         let (names, overrides) = (shared.namespaces.clone(), shared.overrides.clone());
         let clusters = shared.clusters.wakes(move |transition| {
-            let to = |namespace| Errand { namespace, cluster: Some(transition.key.name.clone()) };
+            let to = |namespace| NamespaceKey { namespace, cluster: Some(transition.key.name.clone()) };
             if is_news(transition, &overrides) {
                 names.all().into_iter().map(to).collect()
             } else {
@@ -162,7 +163,7 @@ impl NamespaceSync {
                 return Vec::new();
             }
             let all = names.all();
-            all.iter().filter(|name| means(transition, name)).map(Errand::everywhere).collect()
+            all.iter().filter(|name| means(transition, name)).map(NamespaceKey::everywhere).collect()
         });
         let works = Source::new("work.karmada.io/v1alpha1", "Work", |change| {
             namespace_of_work(change).into_iter().collect()
@@ -203,13 +204,13 @@ impl NamespaceSync {
 
 #[async_trait::async_trait]
 impl Controller for NamespaceSync {
-    type Key = Errand;
+    type Key = NamespaceKey;
 
     fn name(&self) -> &'static str {
         "namespace-sync-controller"
     }
 
-    async fn reconcile(&self, errand: &Errand) -> Result<Action, Error> {
+    async fn reconcile(&self, errand: &NamespaceKey) -> Result<Action, Error> {
         let api: &dyn Api = &*self.shared.api;
         let resource = kinds::namespaces(api)?;
         let Some(namespace) = fetch::get::<Value>(api, &resource, "", &errand.namespace).await? else {

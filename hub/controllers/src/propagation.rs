@@ -22,9 +22,9 @@ use crate::cluster::{ClusterController, ContactSource};
 use crate::cluster_taint_policy::ClusterTaintPolicies;
 use crate::controller_context::ControllerContext;
 use crate::cron_federated_hpa::CronFederatedHPAs;
-use crate::dependencies::{Dependencies, Followers};
+use crate::dependencies::{BindingReaders, Dependencies};
 use crate::deployment_replicas_syncer::DeploymentReplicasSyncer;
-use crate::detector::{Detector, Makers};
+use crate::detector::{Detector, TemplateReaders};
 use crate::endpointslice::EndpointSlices;
 use crate::endpointslice_dispatch::EndpointSliceDispatch;
 use crate::eviction_options::LifecycleOptions;
@@ -115,7 +115,7 @@ pub async fn loops(
     let measured = |estimator| Measured::new(estimator, shared.metrics.clone()) as Arc<dyn Estimator>;
     let estimator = agents.estimator.filter(|_| options.asks_for_room).map(measured);
     let scheduler = Scheduler::new(shared.clone(), estimator.clone());
-    let makers = Makers {
+    let makers = TemplateReaders {
         scheduler: Some(scheduler.clone()),
         works: works.clone(),
         statuses: statuses.clone(),
@@ -133,7 +133,7 @@ pub async fn loops(
     loops.add(Policy::new(shared.clone(), templates), Arc::<Queue<_>>::default(), Policy::wakes(shared));
     loops.dependencies(
         shared,
-        Followers { works: works.clone(), statuses: statuses.clone(), debounce: STATUS_DEBOUNCE },
+        BindingReaders { works: works.clone(), statuses: statuses.clone(), debounce: STATUS_DEBOUNCE },
     );
     let (wakes, queue) = (scheduler.wakes(), scheduler.queue());
     loops.add(scheduler, queue, wakes);
@@ -164,7 +164,7 @@ struct Loops<'a> {
 
 impl Loops<'_> {
     /// The loop by which what a template refers to goes where the template goes.
-    fn dependencies(&mut self, shared: &Arc<ControllerContext>, followers: Followers) {
+    fn dependencies(&mut self, shared: &Arc<ControllerContext>, followers: BindingReaders) {
         let (distributor, queue) = (Dependencies::new(shared.clone()), Arc::<Queue<Key>>::default());
         let (informers, stop) = (self.informers.clone(), self.stop.clone());
         self.all.push(Box::pin(distributor.clone().hears(informers, queue.clone(), followers, stop)));

@@ -194,7 +194,7 @@ impl RemovalLimit {
         if works.is_none() && !site.waits && site.taken >= bounds.max_objects as usize {
             return None;
         }
-        Some(match removal_limit::judge(bounds, site) {
+        Some(match removal_limit::verdict(bounds, site) {
             RemovalVerdict::Goes => {
                 state.taken.entry(namespace.clone()).or_default().take(within(bounds), now);
                 Removal::Goes

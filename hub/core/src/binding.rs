@@ -19,6 +19,7 @@ use karmada_interpreter::{InterpretError, Interpreter, Operation};
 use serde_json::Value;
 
 use crate::failover::preservation;
+use crate::kind_facts::{self, KindFacts};
 use crate::overrides::{self, Applied, AppliedOverrides, OverrideError};
 use crate::residency::Residency;
 use crate::scheduler::{components, webster};
@@ -84,11 +85,11 @@ pub fn render_works<'a, C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
     input: &'a Input<'a, C, O>,
 ) -> impl Iterator<Item = ClusterWork> + 'a {
     let replicas = replicas_by_cluster(input.binding);
-    let completions = completions(input, &replicas);
+    let shares = shares(input, &replicas);
     target_clusters(input.binding).into_iter().map(move |cluster| {
         let share = Share {
             replicas: replicas.get(cluster).copied(),
-            completions: completions.get(cluster).copied(),
+            of_total: shares.as_ref().and_then(|shares| shares.of(cluster)),
         };
         match one_work(input, cluster, share) {
             Ok((work, applied)) => ClusterWork { cluster: cluster.to_owned(), work: Ok(work), applied },
@@ -104,7 +105,20 @@ pub fn render_works<'a, C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
 #[derive(Clone, Copy)]
 struct Share {
     replicas: Option<i32>,
-    completions: Option<i64>,
+    /// Its part of a total that is divided as replicas are, and where that stands.
+    of_total: Option<(&'static [&'static str], i64)>,
+}
+
+/// A total that is divided, by cluster.
+struct Shares {
+    path: &'static [&'static str],
+    by_cluster: BTreeMap<String, i64>,
+}
+
+impl Shares {
+    fn of(&self, cluster: &str) -> Option<(&'static [&'static str], i64)> {
+        Some((self.path, *self.by_cluster.get(cluster)?))
+    }
 }
 
 /// The replicas of clusters that were chosen. A cluster that only a referrer requires has none.
@@ -112,25 +126,30 @@ fn replicas_by_cluster(binding: &ResourceBinding) -> BTreeMap<&str, i32> {
     binding.spec.clusters.iter().map(|target| (target.name.as_str(), target.replicas)).collect()
 }
 
-/// The completions of a divided Job, by cluster: divided as its replicas were.
-fn completions<C, O>(input: &Input<'_, C, O>, replicas: &BTreeMap<&str, i32>) -> BTreeMap<String, i64> {
+/// The total of a divided template that is divided as its replicas were (a Job's completions), and by cluster.
+fn shares<C, O>(input: &Input<'_, C, O>, replicas: &BTreeMap<&str, i32>) -> Option<Shares> {
     let divided = input.binding.spec.replica_scheduling_type() == ReplicaSchedulingType::Divided;
-    let job = object::kind(input.template) == "Job" && object::api_version(input.template) == "batch/v1";
-    let total = object::get(input.template, &["spec", "completions"]).and_then(Value::as_i64);
-    let Some(total) = total.filter(|_| divided && job) else { return BTreeMap::new() };
+    let path = facts(input.template).divided_total.filter(|_| divided)?;
+    let total = object::get(input.template, path).and_then(Value::as_i64)?;
     let votes: Vec<(String, i64)> =
         replicas.iter().map(|(name, replicas)| ((*name).to_owned(), i64::from(*replicas))).collect();
-    webster::divide(total, &votes, &[], object::uid(input.template)).into_iter().collect()
+    let by_cluster = webster::divide(total, &votes, &[], object::uid(input.template)).into_iter().collect();
+    Some(Shares { path, by_cluster })
 }
 
 /// An override that takes the address away which the hub gave to a Service takes the list of addresses with it: a member refuses
 /// one without the other.
 fn drop_addresses(template: &Value, wanted: &mut Value) {
-    let given = template["spec"]["clusterIP"].as_str().is_some_and(|address| address != "None");
+    let Some([address, addresses]) = facts(template).filled_in_together else { return };
+    let given = template["spec"][address].as_str().is_some_and(|address| address != "None");
     let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    if given && object::kind(template) == "Service" && !spec.contains_key("clusterIP") {
-        spec.remove("clusterIPs");
+    if given && !spec.contains_key(address) {
+        spec.remove(addresses);
     }
+}
+
+fn facts(template: &Value) -> &'static KindFacts {
+    kind_facts::of_kind(object::api_version(template), object::kind(template))
 }
 
 fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
@@ -154,8 +173,8 @@ fn one_work<C: Borrow<Cluster>, O: Borrow<OverridePolicy>>(
     if let Some(replicas) = share.replicas.filter(|_| revises && is_divided) {
         input.interpreter.revise_replica(&mut wanted, i64::from(replicas))?;
     }
-    if let Some(completions) = share.completions {
-        object::set(&mut wanted, &["spec", "completions"], Value::from(completions));
+    if let Some((path, part)) = share.of_total {
+        object::set(&mut wanted, path, Value::from(part));
     }
     if let Some(labels) = preservation::brought(input.binding, cluster_name).filter(|_| input.injects_state) {
         preservation::put_on(&mut wanted, labels);

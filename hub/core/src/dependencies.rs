@@ -73,7 +73,7 @@ pub enum Problem {
 }
 
 /// One dependency, and which objects of its kind could be meant: the one that has its name, or all of the namespace where it has none.
-pub struct Sight<'a> {
+pub struct DependencyCandidates<'a> {
     /// What the template depends on.
     pub dependency: &'a DependentObject,
     /// What there is; absent where the kind is not served.
@@ -82,7 +82,7 @@ pub struct Sight<'a> {
 
 /// What follows a referrer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct AttachedObjects {
     /// The objects, by the names of their bindings. Of two that share a binding's name, the first.
     pub objects: BTreeMap<String, ObjectReference>,
     /// Names of bindings that stay attached where they are, though their objects are not there now: they go with those, or serve them again.
@@ -91,7 +91,7 @@ pub struct Wanted {
     pub problems: Vec<Problem>,
 }
 
-impl Wanted {
+impl AttachedObjects {
     /// Whether an attached binding is let go of. Where a selector cannot be read nobody knows what it means, and nothing is.
     pub fn lets_go_of(&self, binding: &str) -> bool {
         let unknown = self.problems.iter().any(|problem| matches!(problem, Problem::Selector(_)));
@@ -119,8 +119,8 @@ pub fn reach(referrer: &ResourceBinding, dependency: &DependentObject) -> Result
 }
 
 /// What follows `referrer`, of what was seen. Its own template is none of it.
-pub fn wanted(referrer: &ResourceBinding, sights: &[Sight<'_>]) -> Wanted {
-    let mut wanted = Wanted::default();
+pub fn wanted(referrer: &ResourceBinding, sights: &[DependencyCandidates<'_>]) -> AttachedObjects {
+    let mut wanted = AttachedObjects::default();
     for sight in sights {
         if let Err(problem) = see(referrer, sight, &mut wanted) {
             wanted.problems.push(problem);
@@ -130,7 +130,11 @@ pub fn wanted(referrer: &ResourceBinding, sights: &[Sight<'_>]) -> Wanted {
     wanted
 }
 
-fn see(referrer: &ResourceBinding, sight: &Sight<'_>, wanted: &mut Wanted) -> Result<(), Problem> {
+fn see(
+    referrer: &ResourceBinding,
+    sight: &DependencyCandidates<'_>,
+    wanted: &mut AttachedObjects,
+) -> Result<(), Problem> {
     let dependency = sight.dependency;
     reach(referrer, dependency)?;
     let binding = |name: &str| names::binding_name(&dependency.kind, name);

@@ -26,7 +26,7 @@ use self::activation::Activation;
 pub use self::preemption::Takeover;
 pub use self::reading::{Parts, Reading};
 use crate::cluster_expressions;
-use crate::skipped_resources::SkipRules;
+use crate::skipped_resources::{self, SkipRules};
 use crate::template_ownership;
 
 /// How closely a selector means an object.
@@ -155,10 +155,10 @@ pub fn decide<'a, P: Borrow<PropagationPolicy>>(
     skip: &SkipRules,
     takeover: Takeover,
 ) -> Decision<'a> {
-    let extension_auth = object::kind(template) == "ConfigMap"
-        && object::namespace(template) == "kube-system"
-        && object::name(template) == "extension-apiserver-authentication";
-    if skip.skips(template) || extension_auth || object::label(template, labels::CLAIMED_BY).is_some() {
+    if skip.skips(template)
+        || skipped_resources::is_told_to_api_servers(template)
+        || object::label(template, labels::CLAIMED_BY).is_some()
+    {
         return Decision::Leave;
     }
     let namespace = object::namespace(template);

@@ -37,6 +37,7 @@ pub mod failover;
 pub mod feature_gates;
 pub mod hpa_scale_target;
 pub mod interpreter_webhook;
+pub mod kind_facts;
 pub mod multi_cluster_service;
 pub mod namespace;
 pub mod object_size;

@@ -16,6 +16,8 @@ use karmada_api::selector::labels_match;
 use karmada_api::strings::annotations::CONFIRM_REMOVALS;
 use karmada_api::work::Work;
 
+use crate::kind_facts;
+
 /// How the label of a held Work writes since when it waits: it sorts as text, and may be the value of a label.
 const HELD_SINCE_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
@@ -47,11 +49,9 @@ pub struct Site {
     pub takes_others: bool,
 }
 
-/// Whether an object takes others along where it goes, also such as no Work tells of: a namespace what is in it, a definition every object of
-/// its kind.
+/// Whether an object takes others along where it goes, also such as no Work tells of.
 pub fn takes_others(object: &ObjectReference) -> bool {
-    let (group, _) = object::group_version(&object.api_version);
-    matches!((group, &*object.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
+    kind_facts::of_kind(&object.api_version, &object.kind).takes_others
 }
 
 /// The same of what a Work carries.
@@ -80,7 +80,7 @@ pub fn bounds<P: Borrow<LinkPolicy>>(cluster: &Cluster, policies: &[P]) -> Delet
 
 /// Whether a Work may go. Once one of too many waits at a site all that follows waits as well: it is of the same change, or nobody can tell. What
 /// takes others along waits always: nobody counts how many. It says nothing of what else goes.
-pub fn judge(bounds: &Deletes, site: Site) -> RemovalVerdict {
+pub fn verdict(bounds: &Deletes, site: Site) -> RemovalVerdict {
     let taken = site.taken as u64 + 1;
     let all = (site.works + site.taken) as u64;
     let too_many = taken > u64::from(bounds.max_objects);
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn what_takes_others_along_waits_unless_nothing_does() {
         let one = Site { takes_others: true, ..site(1000, 0, false) };
-        assert_eq!(judge(&Deletes::default(), one), RemovalVerdict::Waits);
-        assert_eq!(judge(&Deletes { max_percent: 100, ..Deletes::default() }, one), RemovalVerdict::Goes);
+        assert_eq!(verdict(&Deletes::default(), one), RemovalVerdict::Waits);
+        assert_eq!(verdict(&Deletes { max_percent: 100, ..Deletes::default() }, one), RemovalVerdict::Goes);
         for (api_version, kind, takes) in [
             ("v1", "Namespace", true),
             ("apiextensions.k8s.io/v1", "CustomResourceDefinition", true),
@@ -198,22 +198,22 @@ mod tests {
     fn more_than_both_bounds_wait() {
         let usual = Deletes::default();
         // A small site: ten may go, whatever part of it they are.
-        assert_eq!(judge(&usual, site(12, 9, false)), RemovalVerdict::Goes);
-        assert_eq!(judge(&usual, site(11, 10, false)), RemovalVerdict::Waits);
+        assert_eq!(verdict(&usual, site(12, 9, false)), RemovalVerdict::Goes);
+        assert_eq!(verdict(&usual, site(11, 10, false)), RemovalVerdict::Waits);
         // A large one: a fifth may go, however many they are.
-        assert_eq!(judge(&usual, site(801, 199, false)), RemovalVerdict::Goes);
-        assert_eq!(judge(&usual, site(800, 200, false)), RemovalVerdict::Waits);
+        assert_eq!(verdict(&usual, site(801, 199, false)), RemovalVerdict::Goes);
+        assert_eq!(verdict(&usual, site(800, 200, false)), RemovalVerdict::Waits);
         // What waits keeps what follows.
-        assert_eq!(judge(&usual, site(800, 0, true)), RemovalVerdict::Waits);
+        assert_eq!(verdict(&usual, site(800, 0, true)), RemovalVerdict::Waits);
     }
 
     #[test]
     fn bounds_may_hold_all_or_nothing() {
         let none = Deletes { max_objects: 0, max_percent: 0, ..Deletes::default() };
-        assert_eq!(judge(&none, site(1000, 0, false)), RemovalVerdict::Waits);
+        assert_eq!(verdict(&none, site(1000, 0, false)), RemovalVerdict::Waits);
         let all = Deletes { max_percent: 100, ..none.clone() };
-        assert_eq!(judge(&all, site(1, 999, false)), RemovalVerdict::Goes);
-        assert_eq!(judge(&all, site(1, 0, true)), RemovalVerdict::Goes, "what waits there goes as well");
+        assert_eq!(verdict(&all, site(1, 999, false)), RemovalVerdict::Goes);
+        assert_eq!(verdict(&all, site(1, 0, true)), RemovalVerdict::Goes, "what waits there goes as well");
         assert!(hold_nothing(&all) && !hold_nothing(&none));
     }
 

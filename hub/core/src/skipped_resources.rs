@@ -72,6 +72,13 @@ pub fn is_the_hubs_own(object: &Value) -> bool {
     }
 }
 
+/// Whether it is what the hub tells the API servers that serve groups for it, which no member needs: also where `kube-system` is not skipped.
+pub fn is_told_to_api_servers(object: &Value) -> bool {
+    object::kind(object) == "ConfigMap"
+        && object::namespace(object) == "kube-system"
+        && object::name(object) == "extension-apiserver-authentication"
+}
+
 /// Groups, versions and kinds that are not propagated beside those of the control plane, as `--skipped-propagating-apis` names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkippedApis(Vec<SkippedApi>);

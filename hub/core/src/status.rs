@@ -19,13 +19,14 @@ use serde_json::{Map, Value};
 use self::left_out::without_unreadable;
 pub use self::left_out::{newly_left_out, within_an_object};
 use crate::interpreter_webhook::observed;
+use crate::kind_facts;
 use crate::targets::{leaving, target_clusters};
 use crate::{condition, set_condition};
 
 /// How one Work of a binding stands: none where it is on its way out. What is not applied says why, and nobody knows its health. Of the Work's
 /// manifests nothing is read. What a cluster reports and no object of the kind can say is left out, and the item says so.
 pub fn item(binding: &ResourceBinding, work: &Work) -> Option<AggregatedStatusItem> {
-    told(work).map(|item| without_unreadable(binding, item))
+    reported_item(work).map(|item| without_unreadable(binding, item))
 }
 
 /// How one Work of a binding stands where a webhook is asked what its cluster reports.
@@ -45,7 +46,7 @@ pub fn interpreted(
     before: Option<&AggregatedStatusItem>,
     (interpreter, reads_health): (&dyn Interpreter, bool),
 ) -> Option<Interpreted> {
-    let mut item = told(work)?;
+    let mut item = reported_item(work)?;
     let (last_status, last_health) =
         before.map(|item| (item.status.clone(), item.health)).unwrap_or_default();
     let mut troubles = Vec::new();
@@ -86,7 +87,7 @@ pub fn is_reported_healthy(binding: &ResourceBinding, work: &Work, is_judged_her
     said.is_some_and(|item| is_judged_here || item.health == Some(Health::Healthy))
 }
 
-fn told(work: &Work) -> Option<AggregatedStatusItem> {
+fn reported_item(work: &Work) -> Option<AggregatedStatusItem> {
     if work.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -219,16 +220,9 @@ pub fn template_status(
 /// Whether a status tells of something under way, which is nowhere once no cluster has the template. Of kinds that no
 /// clusters are nothing to add up for; what a Job came to in the end stays.
 fn runs_on(template: &Value) -> bool {
-    let over = |condition: &Value| {
-        matches!(condition["type"].as_str(), Some("Complete" | "Failed")) && condition["status"] == "True"
-    };
     let status = &template["status"];
     let says = status.as_object().is_some_and(|status| !status.is_empty());
-    match object::kind(template) {
-        "Job" => says && !status["conditions"].as_array().into_iter().flatten().any(over),
-        "HorizontalPodAutoscaler" => says,
-        _ => false,
-    }
+    says && (kind_facts::of_name(object::kind(template)).is_under_way)(status)
 }
 
 #[cfg(test)]

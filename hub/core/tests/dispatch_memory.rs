@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use karmada_api::cluster::Cluster;
 use karmada_api::multi_cluster_service::{MultiClusterService, ServiceEndpoints};
-use karmada_core::multi_cluster_service::dispatch::Crossing;
+use karmada_core::multi_cluster_service::dispatch::ServiceClusters;
 use serde_json::{Value, json};
 
 const CLUSTERS: usize = 100;
@@ -43,7 +43,7 @@ fn the_works_between_a_hundred_clusters_are_in_memory_one_at_a_time() {
     let clusters: Vec<_> = (0..CLUSTERS).map(cluster).collect();
     let mcs = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {"types": ["CrossCluster"]}});
     let mcs: MultiClusterService = serde_json::from_value(mcs).unwrap();
-    let crossing = Crossing::of(&mcs, &clusters);
+    let crossing = ServiceClusters::of(&mcs, &clusters);
     let before = peak();
     // As an answer is read when its turn comes.
     let outlines = clusters.iter().map(|one| (one.name().to_owned(), crossing.outline(one.name(), &told())));

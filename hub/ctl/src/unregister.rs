@@ -167,7 +167,7 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
     if !arguments.force && !all.is_empty() && site::is_silent(&found) {
         bail!("{}", silent(cluster, &placed::count(&all)));
     }
-    let wish = Wish::of(&found, arguments.keep_workloads);
+    let wish = WorkloadsKept::of(&found, arguments.keep_workloads);
     let held: BTreeSet<String> = all.iter().map(|work| name(work).to_owned()).collect();
     let placed = Placed { becomes: Becomes::of(wish.keeps, site::is_silent(&found)), works: all };
     if arguments.dry_run {
@@ -200,21 +200,23 @@ async fn leave_hub(hub: &Connection, arguments: &Arguments, progress: &mut Progr
 }
 
 /// Whether what was placed stays. Once a Cluster is on its way out, what was wished before counts: of its Works, some have gone by it.
-struct Wish {
+struct WorkloadsKept {
     keeps: bool,
     /// What is to be written on the Cluster, where something is; null takes an earlier wish off.
     to_note: Option<Value>,
 }
 
-impl Wish {
-    fn of(cluster: &Value, keep: bool) -> Wish {
+impl WorkloadsKept {
+    fn of(cluster: &Value, keep: bool) -> WorkloadsKept {
         let metadata = &cluster["metadata"];
         let noted = metadata["annotations"][annotations::KEEP_WORKLOADS] == "true";
         match (keep, noted) {
-            _ if !metadata["deletionTimestamp"].is_null() && noted => Wish { keeps: true, to_note: None },
-            (true, false) => Wish { keeps: true, to_note: Some(json!("true")) },
-            (false, true) => Wish { keeps: false, to_note: Some(Value::Null) },
-            (keeps, _) => Wish { keeps, to_note: None },
+            _ if !metadata["deletionTimestamp"].is_null() && noted => {
+                WorkloadsKept { keeps: true, to_note: None }
+            }
+            (true, false) => WorkloadsKept { keeps: true, to_note: Some(json!("true")) },
+            (false, true) => WorkloadsKept { keeps: false, to_note: Some(Value::Null) },
+            (keeps, _) => WorkloadsKept { keeps, to_note: None },
         }
     }
 }
@@ -381,7 +383,7 @@ mod tests {
             (true, false, true, true, None),
             (true, true, false, true, None),
         ] {
-            let wish = Wish::of(&cluster(noted, leaves), keep);
+            let wish = WorkloadsKept::of(&cluster(noted, leaves), keep);
             assert_eq!((wish.keeps, wish.to_note), (keeps, to_note), "{noted} {leaves} {keep}");
         }
     }

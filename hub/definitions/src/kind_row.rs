@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karmada_cel::{Compiling, apart};
+use karmada_cel::Compiling;
+use karmada_schema::apply::ResetFields;
 use karmada_schema::facts::{Fact, judge};
 use karmada_schema::fields::Errors;
 use karmada_schema::metadata::NameRule;
@@ -41,7 +42,7 @@ impl Rules {
             Rules::Facts(facts) => judge(facts, new, old, &Path::ROOT, errors),
             Rules::Object(rules) => rules(new, errors),
             Rules::Change(rules) => rules(new, old, errors),
-            Rules::Compiling(rules) => apart(|| rules(new, old, compiling, errors)),
+            Rules::Compiling(rules) => rules(new, old, compiling, errors),
         }
     }
 }
@@ -189,6 +190,8 @@ pub struct KindRow {
     pub shares_labels: bool,
     /// Metadata that a write of the status may not change.
     pub status_keeps: &'static [&'static str],
+    /// What writes of its parts leave as it is, so that their writers cannot own it.
+    pub resets: ResetFields,
     /// How generations are counted, if they are.
     pub generation: Option<Generation>,
     /// Bytes of JSON that an object may have.
@@ -200,10 +203,12 @@ pub struct KindRow {
     pub cells: Option<Cells>,
     /// What a column by its path cannot say.
     pub cell: fn(&Column, &Value) -> Option<Value>,
+    /// An annotation that is a field of kube-apiserver's own: it is shown with the whole object, and not where metadata alone is.
+    pub hidden_annotation: Option<&'static str>,
     /// Conditions of a table's row.
     pub row_conditions: fn(&Value) -> Option<Value>,
     /// Fields that lists may be selected by, beside name and namespace.
-    pub selectable: &'static [&'static str],
+    pub selectable: &'static [SelectableField],
     /// To the version that is stored.
     pub to_storage: fn(&mut Value),
     /// From the version that is stored.
@@ -211,6 +216,30 @@ pub struct KindRow {
     /// Takes what a writer of another version changed from the owners of this one: the object as it was, as it is to be, and the
     /// version that is written.
     pub disown: fn(&Value, &mut Value, &str),
+}
+
+/// A field that lists may be selected by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SelectableField {
+    /// What selectors call it.
+    pub label: &'static str,
+    /// Where it stands in the stored object: the first of these that says anything counts.
+    pub paths: &'static [&'static [&'static str]],
+    /// What it is where the object does not say.
+    pub absent: &'static str,
+}
+
+impl SelectableField {
+    /// One that stands where a list of its parts says.
+    pub const fn at(label: &'static str, paths: &'static [&'static [&'static str]]) -> SelectableField {
+        SelectableField { label, paths, absent: "" }
+    }
+
+    /// One that is something where the object does not say.
+    #[must_use]
+    pub const fn or(self, absent: &'static str) -> SelectableField {
+        SelectableField { absent, ..self }
+    }
 }
 
 /// Metadata that others act on.
@@ -250,11 +279,13 @@ impl KindRow {
         orphans: false,
         shares_labels: false,
         status_keeps: &[],
+        resets: ResetFields::GO,
         generation: None,
         largest: karmada_schema::object::LARGEST,
         directory: "",
         cells: None,
         cell: |_, _| None,
+        hidden_annotation: None,
         row_conditions: |_| None,
         selectable: &[],
         to_storage: |_| {},
@@ -270,6 +301,7 @@ impl KindRow {
         first_status: |_, _| None,
         updates_without_version: false,
         status_keeps: ACTED_ON,
+        resets: ResetFields::CUSTOM,
         generation: Some(Generation::USUAL),
         ..KindRow::GO
     };

@@ -57,7 +57,7 @@ impl Kms {
     }
 
     async fn look(&self, random: &Random) -> Result<bool, String> {
-        let status = self.status().await.map_err(|status| told(&status))?;
+        let status = self.status().await.map_err(|status| in_words(&status))?;
         if status.healthz != "ok" {
             return Err(format!("got unexpected healthz status: {}", quoted(&status.healthz)));
         }
@@ -74,7 +74,7 @@ impl Kms {
         random(&mut seed);
         let request = EncryptRequest { plaintext: seed.to_vec(), uid: uid() };
         let mut client = self.client.clone();
-        let answer = self.within(client.encrypt(request)).await.map_err(|status| told(&status))?;
+        let answer = self.within(client.encrypt(request)).await.map_err(|status| in_words(&status))?;
         let sealed = Sealed::seed(answer.ciphertext, answer.key_id, answer.annotations);
         let sealed = sealed.map_err(|why| format!("failed to validate what it encrypted: {why}"))?;
         self.seeds.write_with(seed, sealed, Instant::now());
@@ -105,7 +105,7 @@ impl Kms {
             "kms provider {:?} does not decrypt what was encrypted with its key {}: {}",
             self.plugin.name,
             quoted(&sealed.key_id),
-            told(status)
+            in_words(status)
         );
         let is_away = matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled)
             || !self.status().await.is_ok_and(|status| status.healthz == "ok");
@@ -131,6 +131,6 @@ fn uid() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-fn told(status: &Status) -> String {
+fn in_words(status: &Status) -> String {
     format!("{:?}: {}", status.code(), quoted(status.message()))
 }

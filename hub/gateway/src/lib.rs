@@ -3,7 +3,7 @@
 //! Comes in: agents' gRPC calls, already authenticated by the listener (the verified peer's
 //! `karmada_certs::PeerIdentity` is found in the request's extensions; none means no client certificate; beside it, where the
 //! listener tells, the connection's `karmada_proto::last_read::LastRead`); or frames of any other transport ([`connection::carry`]). Goes
-//! out: Works to agents, reports to the hub's ports. Mount [`service::of`] on the hub's one port.
+//! out: Works to agents, reports to the hub's ports. Mount [`service::server`] on the hub's one port.
 //!
 //! - [`session`]: one agent's session as a pure state machine; [`stream`]: the shell around it.
 //! - [`fleet`]: what is known of every link and session, pure; [`shared_fleet`]: the same, shared; [`session_handle`]: how a session is reached.

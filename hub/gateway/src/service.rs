@@ -30,7 +30,7 @@ pub struct FleetService {
 }
 
 /// The service of a gateway, for any number of ports.
-pub fn of(gateway: &Arc<Gateway>) -> FleetServer<FleetService> {
+pub fn server(gateway: &Arc<Gateway>) -> FleetServer<FleetService> {
     FleetServer::new(FleetService { gateway: gateway.clone() }).max_decoding_message_size(MESSAGE_LIMIT)
 }
 

@@ -15,7 +15,7 @@ use karmada_api::binding::BindingSpec;
 use karmada_api::names;
 use karmada_api::policy::ConflictResolution;
 use karmada_api::strings::{annotations, finalizers, labels};
-use karmada_core::dependencies::agreement::Wish;
+use karmada_core::dependencies::agreement::DependencyPreferences;
 use karmada_core::dependencies::attached;
 use karmada_core::dependencies::label_key;
 use karmada_core::dependencies::recorded::{self, Candidate};
@@ -68,7 +68,7 @@ struct State {
 /// A binding that things follow, or followed.
 struct Referrer {
     /// What it wishes; none where nothing follows it any more.
-    wish: Option<Wish>,
+    wish: Option<DependencyPreferences>,
     dependencies: Vec<DependentObject>,
     /// A digest of all that decides what follows it, and where to.
     seen: u64,
@@ -100,7 +100,7 @@ impl Referrer {
         if !spec.propagate_deps && !held && noted.is_none() {
             return None;
         }
-        let wish = Wish::of(spec);
+        let wish = DependencyPreferences::of(spec);
         let follows = spec.propagate_deps && !marks.deleting;
         let id = marks.labels.and_then(|labels| labels.get(labels::RESOURCE_BINDING_ID));
         let clusters = serde_json::to_string(&attached::clusters(spec)).unwrap_or_default();
@@ -212,7 +212,7 @@ impl DependenciesIndex {
     }
 
     /// What a referrer wishes; none where nothing follows it, or there is no such binding.
-    pub fn wish(&self, key: &Key) -> Option<Wish> {
+    pub fn wish(&self, key: &Key) -> Option<DependencyPreferences> {
         self.state.read().referrers.get(key)?.wish
     }
 

@@ -2,6 +2,7 @@
 //!
 //! In: the query's text and the resource. Out: a predicate on stored objects, or a 400 that says what cannot be read.
 
+use karmada_definitions::kind_row::SelectableField;
 use karmada_definitions::resource::{Family, ResourceDefinition};
 use karmada_definitions::status::Status;
 use karmada_schema::object::Stored;
@@ -15,8 +16,30 @@ pub struct FieldSelector(Vec<FieldTerm>);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct FieldTerm {
     path: String,
+    /// What the kind's row says of the field; none of name, namespace, and fields of custom kinds, which stand where their path says.
+    row: Option<&'static SelectableField>,
     value: String,
     equal: bool,
+}
+
+impl FieldTerm {
+    /// What the field is in an object.
+    fn text(&self, object: &Value) -> String {
+        let Some(row) = self.row else {
+            return text(self.path.split('.').fold(object, |at, part| &at[part]));
+        };
+        let mut texts = row.paths.iter().map(|path| text(path.iter().fold(object, |at, part| &at[*part])));
+        texts.find(|text| !text.is_empty()).unwrap_or_else(|| row.absent.to_owned())
+    }
+}
+
+/// A value as selectors compare it; a field that is not there is empty.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
 }
 
 /// Both selectors of a request.
@@ -47,48 +70,6 @@ impl Selector {
     }
 }
 
-/// What Pods may be selected by.
-pub(crate) const POD: &[&str] = &[
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.podIPs",
-    "status.nominatedNodeName",
-];
-
-/// What events of the core group may be selected by.
-pub(crate) const EVENT: &[&str] = &[
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-];
-
-/// What events of their own group may be selected by.
-pub(crate) const EVENTS_V1: &[&str] = &[
-    "regarding.kind",
-    "regarding.namespace",
-    "regarding.name",
-    "regarding.uid",
-    "regarding.apiVersion",
-    "regarding.resourceVersion",
-    "regarding.fieldPath",
-    "reason",
-    "reportingController",
-    "type",
-];
-
 impl FieldSelector {
     /// Reads `metadata.name=a,status.phase!=Running` for a resource; a field it cannot be selected by is a 400.
     ///
@@ -102,8 +83,9 @@ impl FieldSelector {
             let (path, value, equal) = split_field_term(term).ok_or_else(|| {
                 Status::bad_request(format!("invalid selector: '{text}'; can't understand '{term}'"))
             })?;
+            let row = shipped.iter().find(|field| field.label == path);
             let known = matches!(path, "metadata.name" | "metadata.namespace")
-                || shipped.contains(&path)
+                || row.is_some()
                 || own.iter().any(|field| field == path);
             if !known {
                 let has_own = !shipped.is_empty() || definition.family == Family::Custom;
@@ -114,14 +96,15 @@ impl FieldSelector {
                     ),
                 }));
             }
-            terms.push(FieldTerm { path: path.to_owned(), value: value.to_owned(), equal });
+            terms.push(FieldTerm { path: path.to_owned(), row, value: value.to_owned(), equal });
         }
         Ok(FieldSelector(terms))
     }
 
     /// Of one name.
     pub fn of_name(name: &str) -> Self {
-        FieldSelector(vec![FieldTerm { path: "metadata.name".into(), value: name.to_owned(), equal: true }])
+        let (path, value) = ("metadata.name".to_owned(), name.to_owned());
+        FieldSelector(vec![FieldTerm { path, row: None, value, equal: true }])
     }
 
     /// The name that every match must have, if the selector fixes one.
@@ -135,7 +118,7 @@ impl FieldSelector {
             let equal = match term.path.as_str() {
                 "metadata.name" => *object.key.name == *term.value,
                 "metadata.namespace" => *object.key.namespace == *term.value,
-                path => field_text(parsed.get_or_insert_with(|| object.value()), path) == term.value,
+                _ => term.text(parsed.get_or_insert_with(|| object.value())) == term.value,
             };
             equal == term.equal
         })
@@ -151,31 +134,6 @@ fn split_field_term(term: &str) -> Option<(&str, &str, bool)> {
     None
 }
 
-fn field_text(object: &Value, path: &str) -> String {
-    // Events are stored in their core form, whichever group they came through.
-    let event = object["kind"] == "Event" && object["apiVersion"] == "v1";
-    let stored_path = match path {
-        "reportingController" if event => "reportingComponent".to_owned(),
-        // Who reports in the newer form leaves the source empty.
-        "source" if event && object["source"]["component"].as_str().is_none_or(str::is_empty) => {
-            "reportingComponent".to_owned()
-        }
-        "source" if event => "source.component".to_owned(),
-        _ => path.replacen("regarding.", "involvedObject.", 1),
-    };
-    let mut at = object;
-    for part in stored_path.split('.') {
-        at = &at[part];
-    }
-    match at {
-        Value::String(text) => text.clone(),
-        Value::Null if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".to_owned(),
-        Value::Null if path == "status.replicas" => "0".to_owned(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use karmada_definitions::resource::named;
@@ -183,22 +141,51 @@ mod tests {
 
     use super::*;
 
+    fn said(group: &str, version: &str, plural: &str, field: &str, object: &Value) -> String {
+        let shipped = crate::catalogue::shipped();
+        let definition = shipped.resource(group, version, plural).unwrap();
+        FieldSelector::parse(&format!("{field}=x"), definition).unwrap().0[0].text(object)
+    }
+
     #[test]
     fn an_event_is_found_by_who_reported_it_in_either_form() {
         let event = |source: &str, reporting: &str| json!({"kind": "Event", "apiVersion": "v1", "source": {"component": source}, "reportingComponent": reporting});
-        for (field, source, reporting, wanted) in [
-            ("source", "kubelet", "", "kubelet"),
-            ("source", "kubelet", "other", "kubelet"),
-            ("source", "", "test-controller", "test-controller"),
-            ("reportingComponent", "kubelet", "test-controller", "test-controller"),
-            ("reportingController", "", "test-controller", "test-controller"),
+        for (group, field, source, reporting, wanted) in [
+            ("", "source", "kubelet", "", "kubelet"),
+            ("", "source", "kubelet", "other", "kubelet"),
+            ("", "source", "", "test-controller", "test-controller"),
+            ("", "reportingComponent", "kubelet", "test-controller", "test-controller"),
+            ("events.k8s.io", "reportingController", "", "test-controller", "test-controller"),
         ] {
-            assert_eq!(field_text(&event(source, reporting), field), wanted, "{field}");
+            assert_eq!(said(group, "v1", "events", field, &event(source, reporting)), wanted, "{field}");
         }
+        let about = json!({"involvedObject": {"name": "web"}});
+        assert_eq!(said("", "v1", "events", "involvedObject.name", &about), "web");
+        assert_eq!(said("events.k8s.io", "v1", "events", "regarding.name", &about), "web");
+    }
+
+    #[test]
+    fn what_an_object_does_not_say_is_what_its_kind_says() {
+        let nothing = json!({});
+        assert_eq!(said("", "v1", "nodes", "spec.unschedulable", &nothing), "false");
         assert_eq!(
-            field_text(&json!({"kind": "Spring", "apiVersion": "x.org/v1", "source": "rain"}), "source"),
-            "rain"
+            said("", "v1", "nodes", "spec.unschedulable", &json!({"spec": {"unschedulable": true}})),
+            "true"
         );
+        assert_eq!(said("", "v1", "pods", "spec.hostNetwork", &nothing), "false");
+        assert_eq!(said("", "v1", "pods", "status.phase", &nothing), "");
+        assert_eq!(said("", "v1", "replicationcontrollers", "status.replicas", &nothing), "0");
+    }
+
+    /// A field of a custom kind may be called as one of an event is.
+    #[test]
+    fn a_custom_kinds_fields_stand_where_they_say() {
+        let term =
+            |path: &str| FieldTerm { path: path.to_owned(), row: None, value: String::new(), equal: true };
+        let spring = json!({"kind": "Spring", "apiVersion": "x.org/v1", "source": "rain", "regarding": {"name": "hill"}});
+        assert_eq!(term("source").text(&spring), "rain");
+        assert_eq!(term("regarding.name").text(&spring), "hill");
+        assert_eq!(term("status.replicas").text(&spring), "");
     }
 
     #[test]

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use karmada_cel::{Compiling, Crowded, apart};
+use karmada_cel::{Compiling, Crowded};
 use karmada_definitions::description::Style;
-use karmada_definitions::kind_row::KindRow;
+use karmada_definitions::kind_row::{KindRow, Rules};
 use karmada_schema::metadata::{NameRule, validate_metadata, validate_metadata_update};
 use karmada_schema::path::Path;
 use karmada_schema::{
@@ -182,13 +182,16 @@ impl<'a> Kind<'a> {
 
     /// What the schema of a custom kind refuses. Its patterns may have to be compiled.
     fn by_schema(&self, new: &Value, old: Option<&Value>) -> Result<Vec<FieldError>, Crowded> {
-        let look = || {
-            compiling(|compiling| match old {
-                None => karmada_schema::validate(self.schema, new, compiling),
-                Some(old) => karmada_schema::validate_update(self.schema, new, old, compiling),
-            })
-        };
-        if self.schema.has_patterns() { apart(look) } else { look() }
+        compiling(|compiling| match old {
+            None => karmada_schema::validate(self.schema, new, compiling),
+            Some(old) => karmada_schema::validate_update(self.schema, new, old, compiling),
+        })
+    }
+
+    /// Whether patterns may have to be compiled, or expressions run, to judge an object.
+    pub fn may_take_long(&self) -> bool {
+        let by_schema = self.style == Style::Crd && (self.schema.has_patterns() || self.schema.has_rules());
+        by_schema || matches!(self.row.rules, Rules::Compiling(_))
     }
 }
 

@@ -2,7 +2,7 @@
 //! rules, field ownership. The registry calls these and knows no kind by name.
 //!
 //! In: the definition of a kind, and objects of it as JSON. Out: the objects changed in place or anew, and what is wrong with them as
-//! causes of a 422. No IO; [`validate`] may block the thread while patterns and expressions are compiled and run.
+//! causes of a 422. No IO; [`validate`] may compute for long while patterns and expressions are compiled and run ([`may_take_long`]).
 
 pub mod api_service;
 pub mod catalogue;
@@ -90,6 +90,12 @@ pub fn default(definition: &ResourceDefinition, object: &mut Value) {
     if let Some(kind) = kind(definition) {
         kind.default(object);
     }
+}
+
+/// Whether to judge an object of the kind may take a while, as patterns are compiled or expressions run: an asynchronous caller gives its
+/// thread away meanwhile.
+pub fn may_take_long(definition: &ResourceDefinition) -> bool {
+    kind(definition).is_some_and(|kind| kind.may_take_long())
 }
 
 /// Every rule that the object, or its change, breaks. `part`: the subresource that is written, empty for the whole.
@@ -192,6 +198,7 @@ impl<'a> FieldManager<'a> {
             subresource: self.subresource,
             now: self.now,
             has_status: definition.subresource("status").is_some(),
+            resets: definition.row.resets,
         }
     }
 }
@@ -222,7 +229,9 @@ pub fn prepare_token_request(request: &mut Value, manager: &str, now: &str) {
         request["spec"]["expirationSeconds"] = json!(3600);
     }
     let api_version = kind.api_version();
-    let writer = Writer { manager, api_version: &api_version, subresource: "token", now, has_status: true };
+    let resets = kind.row.resets;
+    let writer =
+        Writer { manager, api_version: &api_version, subresource: "token", now, has_status: true, resets };
     apply::update_managed(None, request, writer, kind.schema);
 }
 
@@ -247,7 +256,9 @@ pub(crate) fn apply_scale(live: &Value, applied: &Value, manager: FieldManager<'
     let kind = Kind::builtin("autoscaling", "v1", "Scale").ok_or_else(Status::no_resource)?;
     let conflicts = manager.conflicts();
     let FieldManager { name: manager, subresource, now, .. } = manager;
-    let writer = Writer { manager, api_version: "autoscaling/v1", subresource, now, has_status: false };
+    let resets = kind.row.resets;
+    let writer =
+        Writer { manager, api_version: "autoscaling/v1", subresource, now, has_status: false, resets };
     let mut applied = applied.clone();
     kind.decode(&mut applied).map_err(|error| Status::bad_request(error.wrap("v1", "Scale")))?;
     apply::apply(Some(live), &applied, writer, conflicts, kind.schema).map_err(not_applied)

@@ -7,6 +7,7 @@ mod cluster_scoped;
 mod core;
 mod karmada;
 mod network;
+mod selectable;
 mod storage;
 mod workloads;
 

@@ -45,7 +45,7 @@ pub fn unscalable(definition: &ResourceDefinition, object: &Value) -> Option<Str
 }
 
 /// `autoscaling/v1` Scale of an object.
-pub fn of(paths: &ScalePaths, object: &Value) -> Value {
+pub fn scale_of(paths: &ScalePaths, object: &Value) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = object["metadata"].get(field) {
@@ -124,7 +124,7 @@ pub fn apply(
     let owned =
         |entry: &Value| members.iter().try_fold(&entry["fieldsV1"], |at, part| at.get(part)).is_some();
     let entries = live["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-    let mut old = of(paths, live);
+    let mut old = scale_of(paths, live);
     let seen = entries.iter().filter(|entry| owned(entry)).map(|entry| {
         let mut entry = entry.clone();
         entry["apiVersion"] = json!("autoscaling/v1");
@@ -216,7 +216,7 @@ mod tests {
         let paths = ScalePaths::new(".spec.replicas", ".status.replicas", ".spec.selector");
         let object = json!({"metadata": {"name": "a", "resourceVersion": "4"}, "spec": {"replicas": 2,
             "selector": {"matchLabels": {"app": "a"}}}, "status": {"replicas": 1}});
-        let scale = of(&paths, &object);
+        let scale = scale_of(&paths, &object);
         assert_eq!(scale["spec"]["replicas"], 2);
         assert_eq!(scale["status"], json!({"replicas": 1, "selector": "app=a"}));
     }

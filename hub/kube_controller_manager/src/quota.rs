@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_api::quota::{self, Amounts, Objects};
+use karmada_resource_quota::{self as quota, Amounts, Objects};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;

@@ -158,7 +158,7 @@ impl TokenSecrets {
         let account = find(&*self.api, &accounts, &secret.key.namespace, name).await?;
         let issue = |uid: &str| self.parts.tokens.token(&secret.key.namespace, name, uid, &secret.key.name);
         let ca_pem = self.parts.ca_pem.borrow().clone();
-        let verdict = judge(&value, account.as_ref().map(|a| &*a.uid), &ca_pem, &issue);
+        let verdict = decide_secret(&value, account.as_ref().map(|a| &*a.uid), &ca_pem, &issue);
         match verdict.map_err(Error::Other)? {
             Verdict::Keep => {}
             Verdict::Delete => {
@@ -174,7 +174,7 @@ impl TokenSecrets {
 }
 
 /// Judges a token Secret by the uid of its account as it is now. Pure but for the signer.
-fn judge(
+fn decide_secret(
     secret: &Value,
     account_uid: Option<&str>,
     ca_pem: &str,

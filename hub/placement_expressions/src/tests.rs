@@ -190,17 +190,8 @@ fn a_large_fleet_is_decided_within_the_bounds_of_a_decision() {
             "placement": {"clusterTolerations": [{"operator": "Exists"}], "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}]}}});
     let binding: karmada_api::binding::ResourceBinding = serde_json::from_value(binding).unwrap();
     let evaluator = PlacementExpressions::default().evaluator(&Said::of(&binding.metadata), None);
-    let decision = scheduler::schedule(&Input {
-        binding: &binding,
-        clusters: &clusters,
-        scheduler: "default-scheduler",
-        keeps_empty: false,
-        neighbours: Default::default(),
-        taken: Default::default(),
-        exact: Default::default(),
-        residency: Default::default(),
-        expressions: Some(&*evaluator),
-    });
+    let decision =
+        scheduler::schedule(&Input { expressions: Some(&*evaluator), ..Input::plain(&binding, &clusters) });
     let Outcome::Scheduled(targets) = &decision.outcome else { panic!("{:?}", decision.outcome) };
     let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     assert_eq!(names, ["m00098", "m00198"], "of the region, the best racks, the first by name");

@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod authorize;
+mod block_in_place;
 pub mod cache;
 pub mod crd;
 mod create;
@@ -30,6 +31,7 @@ pub mod webhook;
 mod write_steps;
 
 pub use authorize::{Attributes, Authorize, Decision};
+pub use block_in_place::apart;
 pub use delete::Deleted;
 pub use preconditions::resource_version;
 pub use registry::{Parts, Registry, Written};

@@ -2,13 +2,14 @@
 //!
 //! In: the object as sent, the object as it stands. Out: the object as it will be stored, or a `Status`.
 
-use karmada_definitions::kind_row::ACTED_ON;
+use karmada_definitions::kind_row::{ACTED_ON, BuiltinKind};
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_schema::Empties;
-use karmada_schema::object::meta;
+use karmada_schema::object::{Stored, meta};
 use serde_json::{Value, json};
 
+use crate::block_in_place::apart;
 use crate::registry_context::RegistryContext;
 use crate::request::WriteOptions;
 use crate::user::User;
@@ -201,7 +202,7 @@ pub(crate) fn validate(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    let causes = karmada_kinds::validate(definition, part, new, old)?;
+    let causes = patiently(definition, || karmada_kinds::validate(definition, part, new, old))?;
     if causes.is_empty() {
         return Ok(());
     }
@@ -216,7 +217,28 @@ pub(crate) fn tolerated(
     refusal: &Status,
 ) -> Vec<String> {
     let unchecked = refusal.code == 429 || refusal.message.contains("some validation rules were not checked");
-    if unchecked { Vec::new() } else { karmada_kinds::tolerated(definition, new, old) }
+    if unchecked {
+        Vec::new()
+    } else {
+        patiently(definition, || karmada_kinds::tolerated(definition, new, old))
+    }
+}
+
+/// What is taken of a write, but not as its writer may think.
+pub(crate) fn remarks(
+    definition: &ResourceDefinition,
+    new: &Value,
+    old: Option<(&Value, &Stored)>,
+) -> Vec<String> {
+    let remarks = || karmada_kinds::remarks(definition, new, old);
+    // Rules are looked at once more where it was stored under another schema alone.
+    let is_other = old.is_some_and(|(_, live)| !definition.shows_as_stored(live));
+    if is_other { patiently(definition, remarks) } else { remarks() }
+}
+
+/// Judges an object where other requests do not wait for it, if that may take a while.
+fn patiently<T>(definition: &ResourceDefinition, judge: impl FnOnce() -> T) -> T {
+    if karmada_kinds::may_take_long(definition) { apart(judge) } else { judge() }
 }
 
 /// Records who owns what was written.
@@ -257,8 +279,8 @@ fn same_metadata(old: &Value, new: &Value) -> bool {
 }
 
 /// Whether nothing but finalizers holds an object that is being deleted.
-pub(crate) fn no_grace(object: &Value) -> bool {
-    let namespace_holds = object["kind"] == "Namespace"
+pub(crate) fn no_grace(definition: &ResourceDefinition, object: &Value) -> bool {
+    let namespace_holds = definition.row.known == BuiltinKind::Namespace
         && object["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
     object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0 && !namespace_holds
 }

@@ -240,7 +240,7 @@ impl<'a> Write<'a> {
         let (definition, options) = (self.definition, self.options);
         let Some(Before { object: old, .. }) = &self.before else {
             prepare::validate_new(definition, &self.object, &self.empties)?;
-            options.warnings.extend(karmada_kinds::remarks(definition, &self.object, None));
+            options.warnings.extend(prepare::remarks(definition, &self.object, None));
             return Ok(());
         };
         let valid =
@@ -268,7 +268,7 @@ impl<'a> Write<'a> {
             return;
         };
         (definition.row.finish_update)(&mut self.object, old);
-        options.warnings.extend(karmada_kinds::remarks(definition, &self.object, Some((old, live))));
+        options.warnings.extend(prepare::remarks(definition, &self.object, Some((old, live))));
         karmada_kinds::forget_empties(definition, &mut self.object);
         match &*options.subresource {
             "binding" => {}
@@ -288,7 +288,9 @@ impl<'a> Write<'a> {
     /// Whether it takes the last finalizer of an object that is on its way out: the object goes.
     pub fn removes_last_finalizer(&self) -> bool {
         let Some(Before { object: old, .. }) = &self.before else { return false };
-        meta::deleting(old) && meta::finalizers(&self.object).is_empty() && prepare::no_grace(&self.object)
+        meta::deleting(old)
+            && meta::finalizers(&self.object).is_empty()
+            && prepare::no_grace(self.definition, &self.object)
     }
 
     /// What is to be written. What the write holds, it holds until it is dropped.

@@ -13,6 +13,7 @@ mod element;
 mod managers;
 mod merge;
 mod remove;
+mod reset_fields;
 mod set;
 mod typed;
 
@@ -22,10 +23,12 @@ use crate::metadata::annotations_fit;
 use crate::{SchemaRef, decode_go, go_json};
 use compare::compare;
 use managers::{Managers, Operation};
+use reset_fields::reset_fields;
 use typed::{Duplicates, MergePlace, field_set, validate};
 
 pub use conflict::{ApplyError, Conflict};
 pub use element::Element;
+pub use reset_fields::{BesideStatus, ResetFields};
 pub use set::Set;
 
 #[cfg(test)]
@@ -47,6 +50,8 @@ pub struct Writer<'a> {
     pub now: &'a str,
     /// Whether the kind has a status subresource, so that writes to the object itself cannot own status.
     pub has_status: bool,
+    /// What the kind says of fields that such a write leaves as they are.
+    pub resets: ResetFields,
 }
 
 /// Brings `new`'s managedFields up to date after a create (`live` is `None`), update or patch.
@@ -70,7 +75,7 @@ pub fn update_managed(live: Option<&Value>, new: &mut Value, writer: Writer<'_>,
                 live
             },
         );
-        managers = update(&live, new, managers, writer, &set_by_server(new, writer, schema), schema);
+        managers = update(&live, new, managers, writer, &set_by_server(new, writer), schema);
         managers.cap();
     }
     managers.write(new);
@@ -182,70 +187,6 @@ fn managers_of(live: Option<&Value>, new: &Value, subresource: &str) -> Option<M
     })
 }
 
-/// Fields that a write through this resource cannot change, and so cannot own (the registries' reset fields).
-fn reset_fields(writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
-    let mut set = Set::default();
-    let kind = schema.type_name().and_then(|name| name.strip_prefix("io.k8s.")).unwrap_or("");
-    let is_csr = kind == "api.certificates.v1.CertificateSigningRequest";
-    let others = |set: &mut Set| {
-        for (name, _, _) in schema.properties() {
-            if !matches!(name, "apiVersion" | "kind" | "metadata" | "status") {
-                set.insert(&[Element::field(name)]);
-            }
-        }
-    };
-    match writer.subresource {
-        "" if writer.has_status => {
-            set.insert(&[Element::field("status")]);
-            if is_csr {
-                set.insert(&[Element::field("spec")]);
-            }
-        }
-        "approval" => {
-            others(&mut set);
-            set.insert(&[Element::field("status"), Element::field("certificate")]);
-        }
-        // Of a custom kind, whatever else it has beside its spec.
-        "status" if kind.is_empty() => {
-            set.insert(&[Element::field("spec")]);
-            set.insert(&[Element::field("metadata")]);
-        }
-        "status" => {
-            others(&mut set);
-            for path in status_resets(kind) {
-                set.insert(&path.split('.').map(Element::field).collect::<Vec<_>>());
-            }
-        }
-        _ => {}
-    }
-    set
-}
-
-/// What beside the spec a write of the status resets, by type.
-fn status_resets(kind: &str) -> &'static [&'static str] {
-    match kind {
-        "api.apps.v1.Deployment" => &["metadata.labels"],
-        "api.core.v1.Pod" => &["metadata.deletionTimestamp", "metadata.ownerReferences"],
-        "api.certificates.v1.CertificateSigningRequest" => &["status.conditions"],
-        _ if kind.starts_with("kube-aggregator.")
-            || kind.starts_with("apiextensions-apiserver.")
-            || kind.starts_with("api.flowcontrol.")
-            || kind.starts_with("api.admissionregistration.")
-            || matches!(
-                kind,
-                "api.networking.v1.ServiceCIDR"
-                    | "api.resource.v1.ResourceClaim"
-                    | "api.storage.v1.VolumeAttachment"
-            ) =>
-        {
-            &["metadata"]
-        }
-        _ => &[],
-    }
-}
-
-const NAMESPACE: &str = "io.k8s.api.core.v1.Namespace";
-
 /// Fields that nobody owns: what identifies the object, and what the server keeps.
 fn unowned() -> Set {
     let mut set = Set::default();
@@ -268,12 +209,14 @@ fn unowned() -> Set {
     set
 }
 
-/// What a plain write of `new` does not own: beside [`unowned`] the finalizer that the server gives to a namespace, whoever made it.
-fn set_by_server(new: &Value, writer: Writer<'_>, schema: SchemaRef<'_>) -> Set {
+/// What a plain write of `new` does not own: beside [`unowned`] a list that the server began, whoever made the object.
+fn set_by_server(new: &Value, writer: Writer<'_>) -> Set {
     let mut set = unowned();
-    let given = new.pointer("/spec/finalizers").and_then(Value::as_array).map_or(0, Vec::len);
-    if schema.type_name() == Some(NAMESPACE) && writer.subresource.is_empty() && given < 2 {
-        set.insert(&[Element::field("spec"), Element::field("finalizers")]);
+    if let Some(path) = writer.resets.begun_by_server.filter(|_| writer.subresource.is_empty()) {
+        let begun = path.iter().fold(new, |at, field| &at[*field]);
+        if begun.as_array().map_or(0, Vec::len) < 2 {
+            set.insert(&path.map(Element::field));
+        }
     }
     set
 }

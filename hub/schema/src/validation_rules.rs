@@ -16,7 +16,6 @@ use serde_json::Value;
 use super::arena::ListType;
 use super::navigate::SchemaRef;
 use super::path::Path;
-use karmada_cel::apart;
 use karmada_field::{ErrorType, FieldError, Shown};
 
 /// A schema's rules, compiled once.
@@ -87,14 +86,14 @@ pub struct RuleFindings {
     pub warnings: Vec<FieldError>,
 }
 
-/// Runs every rule of the schema on `new`, which may take a while: an asynchronous caller gives its thread away meanwhile.
+/// Runs every rule of the schema on `new`, which may take a while.
 ///
 /// # Errors
 /// Too many others were computing for the rules to be run to their end.
 pub fn run_rules(schema: SchemaRef<'_>, new: &Value, old: Option<&Value>) -> Result<RuleFindings, Crowded> {
     let mut run =
         Run { evaluator: Evaluator::new(Limits::default()), verdict: RuleFindings::default(), over: false };
-    apart(|| run.walk(schema, new, old, &Path::ROOT));
+    run.walk(schema, new, old, &Path::ROOT);
     if run.evaluator.is_crowded() { Err(Crowded) } else { Ok(run.verdict) }
 }
 

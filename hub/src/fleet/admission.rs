@@ -11,7 +11,7 @@ use karmada_api::validation::taint_policy::{NoExecute, validate_cluster_taint_po
 use karmada_autoscaling::cron_federated_hpa::validation::validate_cron_federated_hpa;
 use karmada_definitions::status::Status;
 use karmada_registry::admission::Admission;
-use karmada_registry::{AdmissionRequest, Operation, RegistryContext};
+use karmada_registry::{AdmissionRequest, Operation, RegistryContext, apart};
 use karmada_schema::object::meta;
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ impl Admission for KarmadaPolicies {
             return Ok(());
         }
         // What the schema refuses it says more plainly than the typed reading that stumbled over it.
-        let plain = karmada_kinds::validate(request.definition, "", request.object, request.old)?;
+        let plain = apart(|| karmada_kinds::validate(request.definition, "", request.object, request.old))?;
         if !plain.is_empty() {
             return Err(Status::invalid(group, kind, meta::name(request.object), plain));
         }

@@ -1,48 +1,20 @@
 //! What is known of each agent, kept on its Cluster for the time when it is away: its version, and the certificate that it showed.
 //!
-//! In: agents that come, or are given a new certificate. Out: the annotation [`AGENT`], written where it differs: once for a new version or a new certificate. Whoever
+//! In: agents that come, or are given a new certificate. Out: the annotation of `AgentNote`, written where it differs: once for a new version or a new certificate. Whoever
 //! drops a CA sees there which sites still come with a certificate of it.
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use karmada_api::strings::annotations::AGENT;
-use karmada_certs::PeerIdentity;
 use karmada_controllers::port::Key;
-use karmada_controllers::runner::{Action, Controller, Error};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_definitions::status::Status;
+use karmada_fleet::agent_note::AgentNote;
 use karmada_gateway::SharedFleet;
 use karmada_registry::Registry;
-use karmada_schema::object::{ObjectKey, meta};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use karmada_schema::object::ObjectKey;
+use serde_json::Value;
 
 use super::write_options::write_options;
-
-/// What is kept of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AgentNote {
-    /// Its version.
-    pub version: String,
-    /// The CA of the certificate that it showed last.
-    pub authority: String,
-    /// When its certificate ends.
-    pub certificate_ends: Timestamp,
-}
-
-impl AgentNote {
-    /// What is kept on a Cluster; `None` where nothing is, or what cannot be read.
-    pub fn of(cluster: &Value) -> Option<AgentNote> {
-        serde_json::from_str(cluster["metadata"]["annotations"][AGENT].as_str()?).ok()
-    }
-
-    /// Of an agent that showed `peer`, and has a certificate now that ends at `ends`. A new one that was never shown may not have come
-    /// through: its CA is not told.
-    fn new(version: &str, peer: &PeerIdentity, ends: Timestamp) -> AgentNote {
-        AgentNote { version: version.to_owned(), authority: peer.issuer.clone(), certificate_ends: ends }
-    }
-}
 
 /// Writes down what agents show.
 pub struct AgentNoteController {
@@ -56,6 +28,11 @@ impl AgentNoteController {
         Arc::new(AgentNoteController { registry, fleet })
     }
 
+    /// What wakes this controller, beside the news of links ([`FleetQueues::agents`](super::FleetQueues::agents)): nothing.
+    pub fn wakes() -> Vec<Source<Key>> {
+        Vec::new()
+    }
+
     async fn write(&self, name: &str, note: &AgentNote) -> Result<(), Status> {
         let definition = self.registry.definition("cluster.karmada.io", "v1alpha1", "clusters")?;
         let Ok(cluster) = self.registry.get(&definition, "", name) else { return Ok(()) };
@@ -64,8 +41,7 @@ impl AgentNoteController {
         }
         let mut change = |live: Option<&Value>| {
             let mut changed = live.cloned().ok_or_else(|| Status::not_found(&definition, name))?;
-            let annotations = meta::of(&mut changed).entry("annotations").or_insert_with(|| json!({}));
-            annotations[AGENT] = json!(json!(note).to_string());
+            note.put(&mut changed);
             Ok(changed)
         };
         let at = ObjectKey::new("", name);
@@ -93,24 +69,4 @@ impl Controller for AgentNoteController {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_note_survives_the_cluster_and_another_text_is_none() {
-        let note = AgentNote {
-            version: "1.2.3".into(),
-            authority: "CN=karmada-ca-1".into(),
-            certificate_ends: "2027-01-01T00:00:00Z".parse().unwrap(),
-        };
-        let on = |text: &str| json!({"metadata": {"annotations": {AGENT: text}}});
-        let text = json!(note).to_string();
-        assert_eq!(
-            text,
-            r#"{"authority":"CN=karmada-ca-1","certificateEnds":"2027-01-01T00:00:00Z","version":"1.2.3"}"#
-        );
-        assert_eq!(AgentNote::of(&on(&text)), Some(note));
-        assert_eq!(AgentNote::of(&on("somebody's")), None);
-        assert_eq!(AgentNote::of(&json!({})), None);
-    }
-}
+mod tests;

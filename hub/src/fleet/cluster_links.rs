@@ -14,14 +14,14 @@ use karmada_controllers::port::Key;
 use karmada_controllers::runner::{Action, Controller, Error, Source, key_of};
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
+use karmada_fleet::cluster_link::{ClusterHead, to_object};
 use karmada_gateway::SharedFleet;
 use karmada_registry::cache::{Collection, Published};
 use karmada_registry::{Registry, VirtualRequest, VirtualResource};
 use karmada_schema::object::{ObjectKey, Stored};
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_link::{ClusterHead, to_object};
-use super::pending::PendingWorks;
+use super::pending_works::PendingWorks;
 
 /// What was brought up to date so lately is shown as it is.
 const FRESH: SignedDuration = SignedDuration::from_secs(5);

@@ -9,14 +9,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karmada_api::cluster::Cluster;
 use karmada_definitions::resource::{LiveColumn, LiveColumns};
+use karmada_fleet::agent_note::AgentNote;
+use karmada_fleet::cluster_metrics::{self, Seen};
 use karmada_gateway::SharedFleet;
 use karmada_registry::Registry;
 use karmada_schema::duration::human_duration;
 use serde_json::Value;
 
-use super::AgentNote;
-use super::cluster_metrics::{self, Seen};
-use super::pending::PendingWorks;
+use super::pending_works::PendingWorks;
 use karmada_core::orphans::Orphans;
 
 /// The columns beside those that Karmada has.

@@ -66,7 +66,7 @@ impl PodUsages {
             Ok(answer::Result::PodUsage(usage)) => {
                 // As many as were asked for: it was read from a list just now.
                 let metrics: Vec<serde_json::Value> = serde_json::from_slice(&metrics).unwrap_or_default();
-                Ok(told(usage, &metrics, (self.clock)()))
+                Ok(cluster_metrics(usage, &metrics, (self.clock)()))
             }
             Ok(_) => Err("its agent answered something else".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -96,7 +96,7 @@ impl PodMetrics for PodUsages {
 }
 
 /// What a site said, with as many readings as were asked for.
-fn told(usage: PodUsage, metrics: &[serde_json::Value], now: Timestamp) -> ClusterMetrics {
+fn cluster_metrics(usage: PodUsage, metrics: &[serde_json::Value], now: Timestamp) -> ClusterMetrics {
     let PodUsage { pods, readings } = usage;
     let all = metrics.iter().enumerate().map(|(at, metric)| reading(readings.get(at), metric));
     ClusterMetrics {
@@ -147,11 +147,11 @@ fn pod(
         deleting: pod.deleting,
         started: pod.started_for.map(|seconds| ago(seconds, now)),
         ready: serves.map(|serves| Ready { serves, since: ago(pod.ready_for, now) }),
-        measures: measures.map(|(at, measure)| of(&measure, words(at), now)).collect(),
+        measures: measures.map(|(at, measure)| measured(&measure, words(at), now)).collect(),
     }
 }
 
-fn of(measure: &PodMeasure, unrequested: &str, now: Timestamp) -> Measure {
+fn measured(measure: &PodMeasure, unrequested: &str, now: Timestamp) -> Measure {
     let window = i64::try_from(measure.window.min(LONGEST)).unwrap_or(0);
     let sample =
         |milli| Sample { milli, at: ago(measure.age, now), window: SignedDuration::from_secs(window) };
@@ -181,7 +181,7 @@ mod tests {
         let metrics = [json!({"type": "Resource"}), json!({"type": "Pods"})];
         let negative = PodMeasure { milli: Some(i64::MIN), request: Some(-5), ..PodMeasure::default() };
         let pod = MeasuredPod { measures: vec![negative, negative], ..MeasuredPod::default() };
-        let said = told(PodUsage { pods: vec![pod], readings: Vec::new() }, &metrics, now);
+        let said = cluster_metrics(PodUsage { pods: vec![pod], readings: Vec::new() }, &metrics, now);
         let [of_resource, of_pods] = &said.pods[0].measures[..] else { panic!("{said:?}") };
         assert!(of_resource.sample.is_none() && of_resource.request.is_err());
         assert_eq!(of_pods.sample.unwrap().milli, i64::MIN, "a metric of one's own may be negative");
@@ -217,7 +217,7 @@ mod tests {
             MetricReading { unrequested: "missing\nrequest".to_owned(), ..MetricReading::default() };
         let whole = MetricReading { milli: Some(7), ..MetricReading::default() };
         let usage = PodUsage { pods: vec![pod, odd], readings: vec![unrequested, whole] };
-        let told = told(usage, &metrics, now);
+        let told = cluster_metrics(usage, &metrics, now);
         let untold = Reading::Unknown("the site did not tell it".to_owned());
         assert_eq!(told.readings, [Reading::OfPods, Reading::Whole(7), untold]);
         let first = &told.pods[0];

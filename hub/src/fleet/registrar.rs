@@ -27,6 +27,7 @@ use karmada_core::registration::{
 };
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
+use karmada_fleet::identity::{self, Authority};
 use karmada_gateway::ports::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError, Registrar,
     SessionRefusal,
@@ -316,26 +317,12 @@ impl Registrar for HubRegistrar {
     }
 
     async fn authorize_session(&self, peer: &PeerIdentity) -> Result<String, SessionRefusal> {
-        let unregistered = |text: String| SessionRefusal::Unregistered(text);
-        let name =
-            peer.cluster().ok_or_else(|| unregistered("the certificate is not an agent's".to_owned()))?;
-        if peer.not_after <= self.registry.now() {
-            return Err(SessionRefusal::Revoked(format!("the certificate ended on {}", peer.not_after)));
-        }
-        if !self.data.authorities().trusts(peer) {
-            let why = format!("the CA of the certificate ({}) is not trusted any more", peer.issuer);
-            return Err(SessionRefusal::Revoked(why));
-        }
-        let cluster = self
-            .cluster(name)
-            .map_err(|status| SessionRefusal::Unavailable(status.message))?
-            .ok_or_else(|| unregistered(format!("the cluster {name} is not registered (any more)")))?
-            .value();
-        if !keys::holds(&cluster, &peer.key_fingerprint) {
-            return Err(SessionRefusal::Revoked(format!(
-                "the cluster {name} was given to another key since"
-            )));
-        }
+        let trusts = self.data.authorities().trusts(peer);
+        let authority = if trusts { Authority::Trusted } else { Authority::Dropped };
+        let name = identity::cluster_of(peer, authority, self.registry.now())?;
+        let cluster = self.cluster(name).map_err(|status| SessionRefusal::Unavailable(status.message))?;
+        let cluster = cluster.map(|found| found.value());
+        identity::speaks_for(name, cluster.as_ref(), &peer.key_fingerprint)?;
         Ok(name.to_owned())
     }
 

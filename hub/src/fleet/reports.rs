@@ -15,6 +15,8 @@ use karmada_controllers::port::Key;
 use karmada_controllers::queue::Queue;
 use karmada_definitions::resource::{ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
+use karmada_fleet::cluster_report;
+use karmada_fleet::work_report::{self, Body};
 use karmada_gateway::ports::{Batch, PortError, StatusSink, WorkNotice, WorkReport};
 use karmada_gateway::{SharedFleet, body_hash};
 use karmada_proto::digest::{self, Content};
@@ -23,8 +25,6 @@ use karmada_registry::{Origin, Registry, User, WriteOptions};
 use karmada_schema::object::{ObjectKey, Stored};
 use serde_json::Value;
 
-use super::cluster_report;
-use super::work_report::{self, Body};
 use karmada_core::orphans::{Orphans, Reported};
 
 /// Orphans that a line of the log names.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use karmada_api::defaulting::cluster::standard_models;
 use karmada_controllers::port::Key;
-use karmada_controllers::runner::{Action, Controller, Error};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_gateway::Gateway;
 use karmada_registry::Registry;
 use serde_json::{Value, json};
@@ -30,6 +30,12 @@ impl Models {
     /// One that tells through the gateway; where grades do not count (gate `CustomizedClusterResourceModeling`), that there are none.
     pub fn new(registry: Arc<Registry>, gateway: Arc<Gateway>, grades_count: bool) -> Arc<Models> {
         Arc::new(Models { registry, gateway, grades_count })
+    }
+
+    /// What wakes this controller, beside the news of links ([`FleetQueues::models`](super::FleetQueues::models)): a Cluster that is to be
+    /// otherwise.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own("cluster.karmada.io/v1alpha1", "Cluster").but_status()]
     }
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use karmada_controllers::port::Key;
-use karmada_controllers::runner::{Action, Controller, Error};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_definitions::status::Status;
 use karmada_gateway::Gateway;
 use karmada_registry::Registry;
@@ -33,6 +33,11 @@ impl SessionGuard {
         sessions: Arc<StoredSessions>,
     ) -> Arc<SessionGuard> {
         Arc::new(SessionGuard { registry, gateway, sessions })
+    }
+
+    /// What wakes this controller: a Cluster.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own("cluster.karmada.io/v1alpha1", "Cluster")]
     }
 
     /// Of a cluster that is gone nothing is kept; of one that is there, what is learned.
@@ -83,3 +88,6 @@ impl Controller for SessionGuard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ use karmada_controllers::events::Recorder;
 use karmada_controllers::port::{Api, Key};
 use karmada_controllers::queue::Queue;
 use karmada_controllers::workqueues::Workqueues;
+use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
@@ -23,9 +24,10 @@ use karmada_proto::last_read::LastRead;
 use karmada_proto::v1::{AgentFrame, Credit, Hello, HubFrame, agent_frame, hub_frame};
 use karmada_registry::{AdmissionRequest, Registry, RegistryContext, admission::Admission};
 use karmada_schema::object::{ObjectKey, Stored};
+use karmada_store::Store;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::{CachedWorks, Contacts, HubRegistrar, Reports, StoredSessions, write_options::write_options};
@@ -52,18 +54,73 @@ impl Admission for FullDisk {
     }
 }
 
+/// Lets something happen while the next write is on its way: what it was made from is not what stands any more.
+#[derive(Clone, Default)]
+pub(super) struct Meanwhile(Arc<Mutex<Option<Happening>>>);
+
+type Happening = Box<dyn FnOnce() + Send>;
+
+impl Meanwhile {
+    /// Somebody changes an object so. The test needs a runtime of several threads.
+    pub(super) fn edited(
+        &self,
+        rig: &Rig,
+        resource: &str,
+        change: impl Fn(&mut Value) + Send + Sync + 'static,
+    ) {
+        let (registry, definition) = (rig.registry.clone(), rig.definition(resource));
+        let happening = move || {
+            let write = edit(&registry, &definition, ("", NORTH), "", &change);
+            let runtime = tokio::runtime::Handle::current();
+            tokio::task::block_in_place(|| runtime.block_on(write));
+        };
+        *self.0.lock() = Some(Box::new(happening));
+    }
+}
+
+impl Admission for Meanwhile {
+    fn admit(&self, _: &RegistryContext, _: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        let happening = self.0.lock().take();
+        if let Some(happening) = happening {
+            happening();
+        }
+        Ok(())
+    }
+}
+
+async fn edit(
+    registry: &Registry,
+    definition: &ResourceDefinition,
+    (namespace, name): (&str, &str),
+    subresource: &str,
+    change: &(impl Fn(&mut Value) + Send + Sync),
+) {
+    let options = karmada_registry::WriteOptions { subresource: subresource.into(), ..write_options() };
+    let mut whole = |live: Option<&Value>| {
+        let mut object = live.cloned().unwrap();
+        change(&mut object);
+        Ok(object)
+    };
+    let key = ObjectKey::new(namespace, name);
+    registry.update(definition, &key, &options, &mut whole).await.unwrap();
+}
+
 /// The hub.
 pub(super) struct Rig {
     pub(super) registry: Arc<Registry>,
     pub(super) gateway: Arc<Gateway>,
     pub(super) reports: Arc<Reports>,
+    pub(super) sessions: Arc<StoredSessions>,
+    pub(super) store: Arc<dyn Store>,
     pub(super) disk: FullDisk,
+    pub(super) meanwhile: Meanwhile,
     /// Clusters that the cluster controller is called to.
     pub(super) called: Arc<Queue<Key>>,
     now: Arc<Mutex<Timestamp>>,
     data: Arc<DataDir>,
     _folder: tempfile::TempDir,
-    _stop: DropGuard,
+    /// What ends the registry's tasks, and those of each start.
+    _stops: Vec<DropGuard>,
 }
 
 impl Rig {
@@ -74,36 +131,43 @@ impl Rig {
             let now = now.clone();
             Arc::new(move || *now.lock())
         };
-        let disk = FullDisk::default();
+        let (disk, meanwhile) = (FullDisk::default(), Meanwhile::default());
         let folder = tempfile::tempdir().unwrap();
         let data = Arc::new(DataDir::open(folder.path(), clock()).unwrap());
-        let gates: Vec<Box<dyn Admission>> = vec![Box::new(disk.clone())];
-        let RegistryInMemory { registry, store, stop, .. } =
-            RegistryInMemory::start(gates, clock.clone()).await;
-        let registry = Arc::new(registry);
-        let sessions = StoredSessions::open(store, data.clone(), 1).await.unwrap();
-        let wall = clock.clone();
-        let fleet = SharedFleet::new(
-            ClockAndRandom::new(move || wall(), || 7),
-            SignedDuration::from_secs(40),
-            |_, _| {},
-        );
-        let api: Arc<dyn Api> =
-            Arc::new(RegistryApi::new(registry.clone(), "tests", Arc::new(Workqueues::default())));
-        let recorder = Recorder::new(api, "tests", clock);
-        let called = Arc::new(Queue::default());
-        let reports = Arc::new(Reports::new(registry.clone(), fleet.clone(), recorder, called.clone()));
-        let contacts = Arc::new(Contacts(fleet.clone()));
-        let registrar = HubRegistrar::new(registry.clone(), data.clone(), Vec::new(), contacts);
-        let ports = Ports {
-            works: Arc::new(CachedWorks::start(registry.clone(), &TaskTracker::new(), stop.clone())),
-            statuses: reports.clone(),
-            registrar: Arc::new(registrar),
-            sessions: Arc::new(sessions),
-        };
-        let gateway = Gateway::new(ports, fleet, Options::default());
-        let stop = stop.drop_guard();
-        Rig { registry, gateway, reports, disk, called, now, data, _folder: folder, _stop: stop }
+        let gates: Vec<Box<dyn Admission>> = vec![Box::new(meanwhile.clone()), Box::new(disk.clone())];
+        let RegistryInMemory { registry, store, stop, .. } = RegistryInMemory::start(gates, clock).await;
+        let (registry, stored) = (Arc::new(registry), (store.clone(), data.clone()));
+        let Process { gateway, reports, sessions, called } = process(&registry, &stored, 1, &stop).await;
+        let _stops = vec![stop.drop_guard()];
+        let _folder = folder;
+        Rig {
+            registry,
+            gateway,
+            reports,
+            sessions,
+            store,
+            disk,
+            meanwhile,
+            called,
+            now,
+            data,
+            _folder,
+            _stops,
+        }
+    }
+
+    /// The hub ended and starts anew over the same store: what was in memory is gone, and nobody is connected.
+    pub(super) async fn restart(&mut self) {
+        let stored = (self.store.clone(), self.data.clone());
+        let stop = CancellationToken::new();
+        let begun = process(&self.registry, &stored, 2, &stop).await;
+        Process {
+            gateway: self.gateway,
+            reports: self.reports,
+            sessions: self.sessions,
+            called: self.called,
+        } = begun;
+        self._stops.push(stop.drop_guard());
     }
 
     /// Lets time pass.
@@ -120,10 +184,7 @@ impl Rig {
         self.get("clusters", "", NORTH).unwrap().value()
     }
 
-    pub(super) fn definition(
-        &self,
-        resource: &str,
-    ) -> Arc<karmada_definitions::resource::ResourceDefinition> {
+    pub(super) fn definition(&self, resource: &str) -> Arc<ResourceDefinition> {
         let group = if resource == "works" { "work.karmada.io" } else { "cluster.karmada.io" };
         self.registry.definition(group, "v1alpha1", resource).unwrap()
     }
@@ -141,14 +202,7 @@ impl Rig {
         subresource: &str,
         change: impl Fn(&mut Value) + Send + Sync,
     ) {
-        let options = karmada_registry::WriteOptions { subresource: subresource.into(), ..write_options() };
-        let mut whole = |live: Option<&Value>| {
-            let mut object = live.cloned().unwrap();
-            change(&mut object);
-            Ok(object)
-        };
-        let key = ObjectKey::new(namespace, name);
-        self.registry.update(&self.definition(resource), &key, &options, &mut whole).await.unwrap();
+        edit(&self.registry, &self.definition(resource), (namespace, name), subresource, &change).await;
     }
 
     /// An agent of [`NORTH`] with the key that its Cluster names, which is made with the first.
@@ -189,6 +243,40 @@ impl Rig {
         assert!(matches!(said.first(), Some(hub_frame::Body::Welcome(_))), "{said:?}");
         agent
     }
+}
+
+/// What of the hub a start makes.
+struct Process {
+    gateway: Arc<Gateway>,
+    reports: Arc<Reports>,
+    sessions: Arc<StoredSessions>,
+    called: Arc<Queue<Key>>,
+}
+
+async fn process(
+    registry: &Arc<Registry>,
+    (store, data): &(Arc<dyn Store>, Arc<DataDir>),
+    id: u64,
+    stop: &CancellationToken,
+) -> Process {
+    let sessions = Arc::new(StoredSessions::open(store.clone(), data.clone(), id).await.unwrap());
+    let wall = registry.clone();
+    let sources = ClockAndRandom::new(move || wall.now(), || 7);
+    let fleet = SharedFleet::new(sources, SignedDuration::from_secs(40), |_, _| {});
+    let api = RegistryApi::new(registry.clone(), "tests", Arc::new(Workqueues::default()));
+    let (api, clock): (Arc<dyn Api>, _) = (Arc::new(api), registry.clone());
+    let recorder = Recorder::new(api, "tests", Arc::new(move || clock.now()));
+    let called = Arc::new(Queue::default());
+    let reports = Arc::new(Reports::new(registry.clone(), fleet.clone(), recorder, called.clone()));
+    let contacts = Arc::new(Contacts(fleet.clone()));
+    let registrar = HubRegistrar::new(registry.clone(), data.clone(), Vec::new(), contacts);
+    let ports = Ports {
+        works: Arc::new(CachedWorks::start(registry.clone(), &TaskTracker::new(), stop.clone())),
+        statuses: reports.clone(),
+        registrar: Arc::new(registrar),
+        sessions: sessions.clone(),
+    };
+    Process { gateway: Gateway::new(ports, fleet, Options::default()), reports, sessions, called }
 }
 
 /// An agent as the hub sees it: what it is sent, and whether its session lives.

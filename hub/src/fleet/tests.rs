@@ -15,7 +15,7 @@ use karmada_registry::{VirtualRequest, VirtualResource};
 use serde_json::{Value, json};
 
 use super::testing::{NORTH, Rig};
-use super::{ClusterLinks, Models, Repair};
+use super::{ClusterLinks, ClusterStatusRepair, Models};
 
 const ES: &str = "karmada-es-north";
 
@@ -150,7 +150,7 @@ fn asked(said: &[hub_frame::Body]) -> usize {
 async fn an_agent_is_asked_again_for_what_somebody_edited() {
     let rig = Rig::start().await;
     let mut agent = rig.agent().await;
-    let repair = Repair::new(rig.registry.clone(), rig.gateway.clone());
+    let repair = ClusterStatusRepair::new(rig.registry.clone(), rig.gateway.clone());
     rig.reports.cluster_status(NORTH, status("v1.36.1")).await.unwrap();
     assert_eq!(repair.reconcile(&north()).await.unwrap(), Action::Done);
     let edited = |cluster: &mut Value| cluster["status"]["kubernetesVersion"] = json!("v9");
@@ -171,7 +171,7 @@ async fn an_agent_is_asked_again_for_what_somebody_edited() {
 #[tokio::test]
 async fn nothing_is_asked_of_who_is_gone_or_said_nothing_yet() {
     let rig = Rig::start().await;
-    let repair = Repair::new(rig.registry.clone(), rig.gateway.clone());
+    let repair = ClusterStatusRepair::new(rig.registry.clone(), rig.gateway.clone());
     assert_eq!(repair.reconcile(&north()).await.unwrap(), Action::Done, "there is no such Cluster");
     let mut agent = rig.agent().await;
     assert_eq!(repair.reconcile(&north()).await.unwrap(), Action::Done);
@@ -191,7 +191,7 @@ async fn nothing_is_asked_of_who_is_gone_or_said_nothing_yet() {
 async fn a_word_on_orphans_is_carried_to_the_site() {
     let rig = Rig::start().await;
     let mut agent = rig.agent().await;
-    let repair = Repair::new(rig.registry.clone(), rig.gateway.clone());
+    let repair = ClusterStatusRepair::new(rig.registry.clone(), rig.gateway.clone());
     make_work(&rig, "placed-since").await;
     let decided = |cluster: &mut Value| {
         cluster["metadata"]["annotations"][annotations::ORPHANS] =

@@ -14,8 +14,8 @@ use karmada_registry::Registry;
 use super::background::Background;
 use crate::control::ControlLoops;
 use crate::fleet::{
-    AgentNoteController, CachedWorks, ClusterLinks, Models, PlacementReviews, Repair, Reports, SessionGuard,
-    StoredSessions, WebhookRetention, customizations_document,
+    AgentNoteController, CachedWorks, ClusterLinks, ClusterStatusRepair, Models, PlacementReviews, Reports,
+    SessionGuard, StoredSessions, WebhookRetention, customizations_document,
 };
 use crate::settings::Settings;
 
@@ -59,7 +59,7 @@ pub(super) fn start(
     }
     let grades_count = control.shared.gates.enabled(Gate::CustomizedClusterResourceModeling);
     control.models(Models::new(registry.clone(), gateway.clone(), grades_count));
-    control.repair(Repair::new(registry.clone(), gateway.clone()));
+    control.repair(ClusterStatusRepair::new(registry.clone(), gateway.clone()));
     control.agents(AgentNoteController::new(registry.clone(), control.fleet.clone()));
     let shown = registry.definition("edge.karmada.io", "v1alpha1", "clusterlinks");
     let shown = shown.context("showing links")?;

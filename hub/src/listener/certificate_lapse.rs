@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Resolves when a request is under way over a certificate that counts no more, and has been for a whole look: a new request is
 /// refused with words, which must have time to arrive. An agent's session ends by itself, and costs nothing here.
-pub(super) fn of(
+pub(super) fn lapse_of(
     services: &Services,
     peer: &Peer,
     place: &Arc<ConnectionPermit>,

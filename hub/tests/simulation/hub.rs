@@ -22,7 +22,7 @@ use karmada_gateway::connection::{Caller, connect};
 use karmada_gateway::ports::Ports;
 use karmada_gateway::session::Document;
 use karmada_gateway::{ClockAndRandom, Gateway, Options, SharedFleet, service};
-use karmada_hub::fleet::{CachedWorks, Contacts, HubRegistrar, Repair, Reports, StoredSessions};
+use karmada_hub::fleet::{CachedWorks, ClusterStatusRepair, Contacts, HubRegistrar, Reports, StoredSessions};
 use karmada_hub::{DataDir, RegistryApi};
 use karmada_kinds::catalogue;
 use karmada_proto::DOCUMENTS;
@@ -89,7 +89,7 @@ pub struct Running {
 impl Running {
     /// What the hub does when a Cluster changed, or some time after it.
     pub async fn repair(&self, site: &str) {
-        let repair = Repair::new(self.registry.clone(), self.gateway.clone());
+        let repair = ClusterStatusRepair::new(self.registry.clone(), self.gateway.clone());
         let key = Key { namespace: "".into(), name: site.into() };
         // What cannot be written now is tried again with the next look.
         let _ = repair.reconcile(&key).await;
@@ -300,7 +300,7 @@ async fn accept(
 ) {
     // The connections end with the hub.
     let mut serving = JoinSet::new();
-    let service = service::of(&gateway);
+    let service = service::server(&gateway);
     while let Some((site, stream)) = connections.recv().await {
         let (tls, service, gateway) = (tls.clone(), service.clone(), gateway.clone());
         let versions = skew.session(&site);

@@ -31,7 +31,6 @@ pub mod object;
 mod omitempty;
 pub mod override_policy;
 pub mod policy;
-pub mod quota;
 pub mod readiness;
 pub mod rebalancer;
 pub mod remedy;

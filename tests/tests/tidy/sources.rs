@@ -2,7 +2,7 @@
 //!
 //! In: the workspace on disk. Out: its packages as cargo tells them, and its files with their texts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,15 +10,37 @@ use regex::Regex;
 use serde_json::Value;
 use tests::folder::workspace_root;
 
-/// The packages, as cargo's metadata has them.
-pub(crate) fn packages() -> Vec<Value> {
+/// What cargo says of the workspace.
+fn metadata(more: &[&str]) -> Value {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args(["metadata", "--format-version", "1", "--offline"])
+        .args(more)
         .current_dir(workspace_root())
         .output()
         .expect("cargo runs");
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
-    metadata["packages"].as_array().expect("there are packages").clone()
+    serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
+}
+
+/// The packages, as cargo's metadata has them.
+pub(crate) fn packages() -> Vec<Value> {
+    metadata(&["--no-deps"])["packages"].as_array().expect("there are packages").clone()
+}
+
+/// Each package, those from elsewhere among them, and those that it is built with, by their names.
+pub(crate) fn built_with() -> BTreeMap<String, BTreeSet<String>> {
+    let all = metadata(&[]);
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let names: BTreeMap<String, String> =
+        list(&all["packages"]).iter().map(|one| (text(&one["id"]), text(&one["name"]))).collect();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for node in list(&all["resolve"]["nodes"]) {
+        let normal = list(&node["deps"]).into_iter();
+        let normal = normal.filter(|one| list(&one["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()));
+        let known = normal.map(|one| names[&text(&one["pkg"])].clone());
+        found.entry(names[&text(&node["id"])].clone()).or_default().extend(known);
+    }
+    found
 }
 
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karmada_proto::digest::{self, Buckets, Content, Fares, Root, Seed, bucket};
+use karmada_proto::digest::{self, Buckets, Content, ReportedOutcome, Root, Seed, bucket};
 use karmada_proto::quote::{MESSAGE, REASON, bounded};
 use karmada_proto::v1::Applied;
 
@@ -49,7 +49,7 @@ impl ToldWorks {
             (applied.ok, bounded(&applied.reason, REASON), bounded(&applied.message, MESSAGE))
         };
         let applied = report.applied.as_ref().map(said);
-        let content = digest::status_row(Fares {
+        let content = digest::status_row(ReportedOutcome {
             uid: &report.uid,
             hash: &report.hash,
             generation: report.generation,

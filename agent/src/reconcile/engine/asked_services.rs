@@ -3,7 +3,7 @@
 //! In: Works that ask, what the watch told. Out: the answer stands as the status of the Work that asked.
 
 use super::Engine;
-use crate::reconcile::service_endpoints::{self, Service, Told};
+use crate::reconcile::service_endpoints::{self, ReportedService, Service};
 
 impl Engine {
     /// The Work asks where this Service is reached, or asks nothing (any more).
@@ -24,7 +24,7 @@ impl Engine {
         self.watchers.spawn(service_endpoints::run(member, namespaces, failures, services, told));
     }
 
-    pub(super) fn endpoints_came(&mut self, told: Told) {
+    pub(super) fn endpoints_came(&mut self, told: ReportedService) {
         for key in self.asked.came(told) {
             self.statuses.answer(&key, self.asked.service(&key).zip(self.asked.known(&key)));
             self.tell(&key);

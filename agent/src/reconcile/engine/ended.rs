@@ -19,7 +19,7 @@ use crate::reconcile::failure::Failure;
 use crate::reconcile::observed_during_write::Answer;
 use crate::reconcile::orphan_rows::work_of_row;
 use crate::reconcile::removal::Removal;
-use crate::reconcile::workqueue::{WorkReason, removal_class};
+use crate::reconcile::workqueue::{Lane, WorkReason, removal_class};
 use crate::reconcile::{adaptive_limit, member_body, outcome};
 use crate::session::Phase;
 
@@ -87,7 +87,7 @@ impl Engine {
         let throttled = results.iter().any(|(_, r)| r.as_ref().is_err_and(Failure::is_throttling));
         self.limit.ended(latency, throttled);
         let failures = || results.iter().filter_map(|(_, result)| result.as_ref().err());
-        let paused = self.paused(false, throttled, failures());
+        let paused = self.paused(Lane::Applies, throttled, failures());
         let left_open = failures().any(Failure::leaves_open);
         if left_open {
             self.unanswered.left_open(key, self.now());
@@ -230,7 +230,7 @@ impl Engine {
     ) -> Result<(), LedgerError> {
         let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
         self.limit.ended(latency, throttled);
-        let paused = self.paused(true, throttled, &removal.failure);
+        let paused = self.paused(Lane::Removals, throttled, &removal.failure);
         self.removed.entry(key.to_owned()).or_default().extend(removal.uids);
         let open = self.unanswered.until(key);
         if removal.done && open.is_none() {
@@ -291,7 +291,7 @@ impl Engine {
             return self.parts.shared.ledger.former_removed(key, hash);
         }
         let throttled = removal.failure.as_ref().is_some_and(Failure::is_throttling);
-        let paused = self.paused(true, throttled, &removal.failure);
+        let paused = self.paused(Lane::Removals, throttled, &removal.failure);
         if let Some(failure) = removal.failure
             && let Some(untold) = self.failure_log.met(&failure.to_string())
         {
@@ -314,16 +314,16 @@ impl Engine {
     /// with care until one is not asked for the like.
     fn paused<'a>(
         &mut self,
-        removals: bool,
+        lane: Lane,
         throttled: bool,
         failures: impl IntoIterator<Item = &'a Failure>,
     ) -> Duration {
         let now = self.now();
         let pause = failures.into_iter().filter_map(Failure::pause).max().unwrap_or_default();
         if !pause.is_zero() {
-            self.workqueue.pause(removals, now, now + pause);
+            self.workqueue.pause(lane, now, now + pause);
         } else if !throttled {
-            self.workqueue.pause_is_over(removals);
+            self.workqueue.pause_is_over(lane);
         }
         now + pause
     }

@@ -12,7 +12,7 @@ use karmada_registry::VirtualRequest;
 use super::answer_body::Body;
 use super::body::Received;
 use super::objects::namespace_of;
-use super::target::{Target, Wanted};
+use super::target::{ResourcePath, Target};
 use super::{ApiServer, Call, request_checks, resources, subresources};
 use crate::connect::{Connect, Connection};
 
@@ -26,7 +26,7 @@ impl ApiServer {
     }
 
     /// Who serves the part that is asked for, where it is a connection.
-    pub(super) fn connector(&self, wanted: &Wanted) -> Option<&std::sync::Arc<dyn Connect>> {
+    pub(super) fn connector(&self, wanted: &ResourcePath) -> Option<&std::sync::Arc<dyn Connect>> {
         self.connectors.of(&wanted.group, &wanted.plural, &wanted.subresource)
     }
 
@@ -36,7 +36,7 @@ impl ApiServer {
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
-        wanted: &Wanted,
+        wanted: &ResourcePath,
         connector: &dyn Connect,
         body: Received,
     ) -> Result<Response<Body>, Status> {
@@ -52,7 +52,7 @@ impl ApiServer {
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
-        wanted: &Wanted,
+        wanted: &ResourcePath,
         connector: &dyn Connect,
         body: Received,
     ) -> Result<Response<Body>, Status> {

@@ -170,7 +170,7 @@ impl ApiServer {
             }
             match format.shape {
                 Shape::Metadata(meta) => {
-                    parts.push(Part::Text(table::metadata(object, meta).to_string().into()));
+                    parts.push(Part::Text(table::metadata(definition.row, object, meta).to_string().into()));
                 }
                 _ => parts.extend(table::item(definition, object)),
             }

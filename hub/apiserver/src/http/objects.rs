@@ -18,7 +18,7 @@ use super::negotiation::AnswerFormat;
 use super::patching::Patch;
 use super::resource_call::ResourceCall;
 use super::table::{self, Include};
-use super::target::Wanted;
+use super::target::ResourcePath;
 use super::write_options::{field_manager, manager_required};
 use super::yaml;
 use super::{ApiServer, Call, body, respond};
@@ -207,6 +207,6 @@ pub(super) fn names_its_type(
 }
 
 /// The namespace an object is stored under: none for cluster-scoped kinds (a Namespace's path names itself).
-pub(super) fn namespace_of(definition: &ResourceDefinition, wanted: &Wanted) -> String {
+pub(super) fn namespace_of(definition: &ResourceDefinition, wanted: &ResourcePath) -> String {
     if definition.namespaced { wanted.namespace.clone() } else { String::new() }
 }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
+use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_kinds::conversion;
@@ -69,7 +70,7 @@ enum Item {
     /// As it is stored.
     Stored(Arc<Stored>),
     /// Its metadata alone.
-    Metadata(Arc<Stored>, Meta),
+    Metadata(&'static KindRow, Arc<Stored>, Meta),
     /// As the version that is asked for shows it.
     Made(Value),
 }
@@ -77,7 +78,7 @@ enum Item {
 impl Item {
     fn of(definition: &ResourceDefinition, object: &Arc<Stored>, shape: Shape) -> Item {
         match shape {
-            Shape::Metadata(meta) => Item::Metadata(object.clone(), meta),
+            Shape::Metadata(meta) => Item::Metadata(definition.row, object.clone(), meta),
             _ if definition.shows_as_stored(object) => Item::Stored(object.clone()),
             _ => Item::Made(conversion::from_storage(definition, object.value())),
         }
@@ -86,7 +87,7 @@ impl Item {
     fn value(self) -> Value {
         match self {
             Item::Stored(object) => object.value(),
-            Item::Metadata(object, meta) => table::metadata(&object, meta),
+            Item::Metadata(row, object, meta) => table::metadata(row, &object, meta),
             Item::Made(value) => value,
         }
     }

@@ -8,11 +8,11 @@ use karmada_schema::object::meta;
 use karmada_schema::{Schemas, decode_go};
 use serde_json::Value;
 
-use super::target::Wanted;
+use super::target::ResourcePath;
 use super::{Call, body};
 
 /// Refuses to look for one object in every namespace.
-pub(super) fn require_namespace(wanted: &Wanted) -> Result<(), Status> {
+pub(super) fn require_namespace(wanted: &ResourcePath) -> Result<(), Status> {
     match wanted.unnamed && !wanted.name.is_empty() {
         true => Err(Status::bad_request("Namespace parameter required.")),
         false => Ok(()),
@@ -22,7 +22,7 @@ pub(super) fn require_namespace(wanted: &Wanted) -> Result<(), Status> {
 /// The same of an update, whose object has a name or is told so first.
 pub(super) fn require_namespace_of_update(
     call: &Call<'_>,
-    wanted: &Wanted,
+    wanted: &ResourcePath,
     bytes: &Bytes,
 ) -> Result<(), Status> {
     if !wanted.unnamed {

@@ -8,13 +8,13 @@ use karmada_definitions::resource::ResourceDefinition;
 
 use super::Call;
 use super::negotiation::AnswerFormat;
-use super::target::Wanted;
+use super::target::ResourcePath;
 
 /// A request on a resource that is served, and the form that its answer has.
 #[derive(Clone, Copy)]
 pub(super) struct ResourceCall<'a, 'c> {
     pub call: &'a Call<'c>,
     pub definition: &'a Arc<ResourceDefinition>,
-    pub wanted: &'a Wanted,
+    pub wanted: &'a ResourcePath,
     pub format: AnswerFormat,
 }

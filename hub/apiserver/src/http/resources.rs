@@ -18,7 +18,7 @@ use super::negotiation::{self, AnswerFormat, Possible};
 use super::objects::{names_its_type, namespace_of, object_in};
 use super::resource_call::ResourceCall;
 use super::table::Include;
-use super::target::Wanted;
+use super::target::ResourcePath;
 use super::{ApiServer, Call, discovery, list, options, request_checks};
 
 impl ApiServer {
@@ -26,7 +26,7 @@ impl ApiServer {
     pub(super) async fn resource(
         &self,
         call: &Call<'_>,
-        wanted: &Wanted,
+        wanted: &ResourcePath,
         body: Received,
     ) -> Result<Response<Body>, Status> {
         let catalogue = self.registry.catalogue();
@@ -128,7 +128,11 @@ impl ApiServer {
 }
 
 /// The form of the answer, once the path is one that the resource has.
-fn format(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<AnswerFormat, Status> {
+fn format(
+    call: &Call<'_>,
+    definition: &ResourceDefinition,
+    wanted: &ResourcePath,
+) -> Result<AnswerFormat, Status> {
     let looks = matches!(call.method, Method::GET | Method::HEAD);
     if call.method == Method::HEAD && !definition.is_structural() && wanted.subresource != "proxy" {
         return Err(Status::method_not_allowed());
@@ -157,7 +161,7 @@ fn format(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> 
 }
 
 /// Whether any method finds something at the path. What custom kinds have is for their own handler to say.
-fn exists(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
+fn exists(definition: &ResourceDefinition, wanted: &ResourcePath) -> Result<(), Status> {
     if wanted.hollow {
         return Err(Status::no_resource());
     }
@@ -187,7 +191,11 @@ pub(super) fn fit_for_a_key(name: &str) -> Result<(), Status> {
 }
 
 /// What the method means here, in the terms of RBAC.
-fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Result<&'static str, Status> {
+fn verb(
+    call: &Call<'_>,
+    definition: &ResourceDefinition,
+    wanted: &ResourcePath,
+) -> Result<&'static str, Status> {
     let one = !wanted.name.is_empty();
     let looks = matches!(call.method, Method::GET | Method::HEAD);
     if wanted.watch && !looks {
@@ -222,7 +230,7 @@ fn verb(call: &Call<'_>, definition: &ResourceDefinition, wanted: &Wanted) -> Re
 
 /// Namespaced paths are for namespaced resources, and one object of those is reached through its namespace only. What is judged as
 /// something in a namespace is in it: of namespaces, that is the one of the path alone.
-pub(super) fn check_scope(definition: &ResourceDefinition, wanted: &Wanted) -> Result<(), Status> {
+pub(super) fn check_scope(definition: &ResourceDefinition, wanted: &ResourcePath) -> Result<(), Status> {
     let is_namespace = definition.row.known == BuiltinKind::Namespace && wanted.namespace == wanted.name;
     let in_namespace = !wanted.namespace.is_empty() || wanted.unnamed;
     let fits = match (definition.namespaced, in_namespace) {

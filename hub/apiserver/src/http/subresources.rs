@@ -20,7 +20,7 @@ use super::objects::namespace_of;
 use super::patching::{self, Patch};
 use super::request_checks::{check_type, require_namespace, require_namespace_of_update};
 use super::resource_call::ResourceCall;
-use super::target::Wanted;
+use super::target::ResourcePath;
 use super::{ApiServer, Call, body, respond};
 
 impl ApiServer {
@@ -106,7 +106,7 @@ impl ApiServer {
             if let Some(problem) = scale::unscalable(definition, &value) {
                 return Err(Status::internal(problem));
             }
-            return Ok(self.scale_answer(&scale::of(&paths, &value), format));
+            return Ok(self.scale_answer(&scale::scale_of(&paths, &value), format));
         }
         let media = body::media_type(call.headers);
         let patch = match call.method {
@@ -141,14 +141,16 @@ impl ApiServer {
                 Some(Patch::Apply(applied)) => {
                     return scale::apply(definition, &paths, live, &applied.value, manager);
                 }
-                Some(Patch::Strategic(bytes)) => patching::merge(&scale::of(&paths, live), bytes)?,
-                Some(patch) => patch.carry_out(definition, Some(&scale::of(&paths, live)), &key, manager)?,
+                Some(Patch::Strategic(bytes)) => patching::merge(&scale::scale_of(&paths, live), bytes)?,
+                Some(patch) => {
+                    patch.carry_out(definition, Some(&scale::scale_of(&paths, live)), &key, manager)?
+                }
             };
             scale::set(definition, &paths, live, &scale)
         };
         let written = self.registry.update(definition, &key, &options, &mut change).await?;
         let value = conversion::from_storage(definition, written.object.value());
-        Ok(self.scale_answer(&scale::of(&paths, &value), format))
+        Ok(self.scale_answer(&scale::scale_of(&paths, &value), format))
     }
 
     fn scale_answer(&self, scale: &Value, format: AnswerFormat) -> Response<Body> {
@@ -164,7 +166,7 @@ impl ApiServer {
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
-        wanted: &Wanted,
+        wanted: &ResourcePath,
     ) -> Result<(), Status> {
         let Some(part) = definition.subresource(&wanted.subresource) else { return Ok(()) };
         let mut options = serde_json::json!({"kind": &*part.kind, "apiVersion": "v1"});
@@ -195,7 +197,7 @@ impl ApiServer {
         &self,
         call: &Call<'_>,
         definition: &ResourceDefinition,
-        wanted: &Wanted,
+        wanted: &ResourcePath,
     ) -> Result<Response<Body>, Status> {
         let object = self.registry.get(definition, &namespace_of(definition, wanted), &wanted.name)?;
         let object = object.value();
@@ -245,7 +247,7 @@ pub(super) fn verb(call: &Call<'_>, part: &Subresource) -> Result<&'static str, 
 fn part(
     call: &Call<'_>,
     definition: &ResourceDefinition,
-    wanted: &Wanted,
+    wanted: &ResourcePath,
     kind: &str,
     package: &str,
     bytes: &Bytes,

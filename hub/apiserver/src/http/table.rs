@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::resource::{Family, ResourceDefinition};
 use karmada_definitions::status::Status;
 use karmada_kinds::conversion;
@@ -68,15 +69,14 @@ pub(super) fn item(definition: &ResourceDefinition, object: &Arc<Stored>) -> Vec
 }
 
 /// `PartialObjectMetadata` of the object.
-pub(super) fn metadata(object: &Stored, meta: Meta) -> Value {
+pub(super) fn metadata(row: &KindRow, object: &Stored, meta: Meta) -> Value {
     let mut value = object.value();
-    if value["kind"] == "DaemonSet"
+    if let Some(hidden) = row.hidden_annotation
         && let Some(metadata) = value["metadata"].as_object_mut()
     {
-        // It is a field of kube-apiserver's own, written as an annotation beside the whole object only.
         let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
         if annotations.is_some_and(|all| {
-            all.remove("deprecated.daemonset.template.generation");
+            all.remove(hidden);
             all.is_empty()
         }) {
             metadata.remove("annotations");
@@ -111,7 +111,7 @@ pub(super) fn table<'a>(
             }
             match include {
                 Include::Nothing => row["object"] = Value::Null,
-                Include::Metadata => row["object"] = metadata(object, meta),
+                Include::Metadata => row["object"] = metadata(definition.row, object, meta),
                 Include::Object => row["object"] = value,
             }
             row
@@ -140,7 +140,7 @@ pub(super) fn one(
 ) -> Bytes {
     match shape {
         Shape::Whole => whole(definition, object),
-        Shape::Metadata(meta) => metadata(object, meta).to_string().into(),
+        Shape::Metadata(meta) => metadata(definition.row, object, meta).to_string().into(),
         Shape::Table(meta) => {
             let list = json!({"resourceVersion": object.revision.to_string()});
             table(definition, std::iter::once(object), &list, include, Columns::Told, (meta, now))

@@ -13,12 +13,12 @@ pub(super) enum Target {
     /// Not a resource.
     Path(String),
     /// A resource, one of its objects, or a part of one.
-    Resource(Wanted),
+    Resource(ResourcePath),
 }
 
 /// The parts of a resource path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ResourcePath {
     pub group: String,
     pub version: String,
     pub namespace: String,
@@ -56,8 +56,11 @@ impl Target {
         if rest.is_empty() {
             return other();
         }
-        let mut wanted =
-            Wanted { group: (*group).to_owned(), version: (*version).to_owned(), ..Wanted::default() };
+        let mut wanted = ResourcePath {
+            group: (*group).to_owned(),
+            version: (*version).to_owned(),
+            ..ResourcePath::default()
+        };
         wanted.hollow = path.trim_matches('/').contains("//");
         // `/api/v1/watch/…` is how watches were asked for once, and still may be.
         let rest = match rest {

@@ -437,7 +437,7 @@ impl Watcher {
     fn line(&mut self, kind: &str, object: &Stored) -> Bytes {
         let bytes = match self.shape {
             Shape::Whole => table::whole(&self.definition, object),
-            Shape::Metadata(meta) => table::metadata(object, meta).to_string().into(),
+            Shape::Metadata(meta) => table::metadata(self.definition.row, object, meta).to_string().into(),
             Shape::Table(meta) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 let rows = std::iter::once(object);

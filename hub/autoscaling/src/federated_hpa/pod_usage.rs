@@ -103,7 +103,7 @@ impl Sum {
 }
 
 /// How a Pod counts.
-enum Standing {
+enum PodState {
     /// Not at all.
     Apart,
     /// It does not run for long enough to be judged.
@@ -144,16 +144,16 @@ pub(super) fn tally(pods: &[Pod], counting: Counting, now: Timestamp) -> Result<
         let sample = measure.and_then(|measure| measure.sample.as_ref());
         let standing = standing(pod, sample, counting.cpu, now);
         let request = match (&standing, measure) {
-            (Standing::Apart, _) => continue,
+            (PodState::Apart, _) => continue,
             _ if !counting.requests => 0,
             (_, Some(measure)) => measure.request.clone()?,
             (_, None) => return Err("what a Pod asks for is not known".to_owned()),
         };
         match standing {
-            Standing::Apart => {}
-            Standing::Unready => tally.unready.add(0, request),
-            Standing::Missing => tally.missing.add(0, request),
-            Standing::Counted(usage) => tally.counted.add(usage, request),
+            PodState::Apart => {}
+            PodState::Unready => tally.unready.add(0, request),
+            PodState::Missing => tally.missing.add(0, request),
+            PodState::Counted(usage) => tally.counted.add(usage, request),
         }
     }
     if tally.counted.count == 0 {
@@ -162,14 +162,14 @@ pub(super) fn tally(pods: &[Pod], counting: Counting, now: Timestamp) -> Result<
     Ok(tally)
 }
 
-fn standing(pod: &Pod, sample: Option<&Sample>, cpu: bool, now: Timestamp) -> Standing {
+fn standing(pod: &Pod, sample: Option<&Sample>, cpu: bool, now: Timestamp) -> PodState {
     match (pod.phase, sample) {
-        _ if pod.deleting => Standing::Apart,
-        (Phase::Ended, _) => Standing::Apart,
-        (Phase::Pending, _) => Standing::Unready,
-        (Phase::Running, None) => Standing::Missing,
-        (Phase::Running, Some(sample)) if cpu && starts(pod, sample, now) => Standing::Unready,
-        (Phase::Running, Some(sample)) => Standing::Counted(sample.milli),
+        _ if pod.deleting => PodState::Apart,
+        (Phase::Ended, _) => PodState::Apart,
+        (Phase::Pending, _) => PodState::Unready,
+        (Phase::Running, None) => PodState::Missing,
+        (Phase::Running, Some(sample)) if cpu && starts(pod, sample, now) => PodState::Unready,
+        (Phase::Running, Some(sample)) => PodState::Counted(sample.milli),
     }
 }
 

@@ -14,10 +14,19 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     TABLE.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name)
 }
 
+/// How a function is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallStyle {
+    /// `name(arguments)`.
+    Function,
+    /// `receiver.name(arguments)`.
+    Member,
+}
+
 /// One way to call a function. Open types are numbered within it.
 #[derive(Debug)]
 pub(crate) struct Overload {
-    pub member: bool,
+    pub style: CallStyle,
     /// The receiver first, where there is one.
     pub args: Vec<Type>,
     pub yields: Type,
@@ -26,7 +35,7 @@ pub(crate) struct Overload {
 }
 
 /// The overloads of a function; `None` where there is no such function.
-pub(crate) fn of(name: &str) -> Option<&'static [Overload]> {
+pub(crate) fn overloads_of(name: &str) -> Option<&'static [Overload]> {
     static ALL: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(read);
     ALL.get(name).map(Vec::as_slice)
 }
@@ -202,7 +211,8 @@ fn overload(text: &str) -> Option<Overload> {
     let all = receiver.into_iter().chain(args);
     let args = all.map(|text| ty(text, &mut names)).collect::<Option<Vec<Type>>>()?;
     let yields = ty(yields, &mut names)?;
-    Some(Overload { member: open > 0, args, yields, open: names.len() })
+    let style = if open > 0 { CallStyle::Member } else { CallStyle::Function };
+    Some(Overload { style, args, yields, open: names.len() })
 }
 
 /// The parts between commas that stand in no brackets.
@@ -280,12 +290,15 @@ mod tests {
     fn every_line_of_the_table_is_read() {
         for line in TABLE.lines().filter(|line| !line.is_empty()) {
             let (name, rest) = line.split_once(": ").unwrap();
-            assert_eq!(of(name).map(<[_]>::len), Some(rest.split("; ").count()), "{line}");
+            assert_eq!(overloads_of(name).map(<[_]>::len), Some(rest.split("; ").count()), "{line}");
         }
-        let index = &of("_[_]").unwrap()[1];
+        let index = &overloads_of("_[_]").unwrap()[1];
         let map = Type::Map(Box::new(Type::Var(0)), Box::new(Type::Var(1)));
         assert_eq!((&index.args[..], &index.yields), (&[map, Type::Var(0)][..], &Type::Var(1)));
-        assert_eq!(of("check").unwrap()[1].args[0], Type::Opaque("kubernetes.authorization.ResourceCheck"));
-        assert!(of("none").is_none());
+        assert_eq!(
+            overloads_of("check").unwrap()[1].args[0],
+            Type::Opaque("kubernetes.authorization.ResourceCheck")
+        );
+        assert!(overloads_of("none").is_none());
     }
 }

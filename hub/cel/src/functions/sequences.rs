@@ -23,10 +23,10 @@ pub(super) fn call(name: &str, args: &[Value], meter: &Meter) -> Option<Outcome>
             intersects(one, other, meter).map(Value::Bool)
         }
         ("indexOf", [Value::List(items), one]) => {
-            position(items.iter(), one, meter).map(|at| told(at, items.len(), false))
+            position(items.iter(), one, meter).map(|at| index_or_none(at, items.len(), false))
         }
         ("lastIndexOf", [Value::List(items), one]) => {
-            position(items.iter().rev(), one, meter).map(|at| told(at, items.len(), true))
+            position(items.iter().rev(), one, meter).map(|at| index_or_none(at, items.len(), true))
         }
         ("isSorted", [Value::List(items)]) => is_sorted(items, meter).map(Value::Bool),
         ("sum", [Value::List(items)]) => total(items, meter),
@@ -56,7 +56,7 @@ fn position<'v>(
         .map_or_else(|found| found.map(Some), |()| Ok(None))
 }
 
-fn told(at: Option<usize>, length: usize, from_the_end: bool) -> Value {
+fn index_or_none(at: Option<usize>, length: usize, from_the_end: bool) -> Value {
     let at = at.map(|at| if from_the_end { length - 1 - at } else { at });
     Value::Int(at.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))
 }

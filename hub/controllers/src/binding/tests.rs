@@ -8,7 +8,7 @@ use karmada_api::strings::annotations;
 use serde_json::json;
 
 use super::*;
-use crate::namespace::{Errand, NamespaceSync};
+use crate::namespace::{NamespaceKey, NamespaceSync};
 use crate::testing::{self, Rig};
 
 /// Two namespaces with one hash for a ConfigMap named `same`: anybody finds such a pair within a second.
@@ -147,7 +147,7 @@ async fn a_namespace_and_a_binding_have_a_work_each() {
     stage.0.api.seed(work);
     let sync =
         NamespaceSync::new(stage.0.shared.clone(), karmada_core::skipped_resources::SkipRules::default());
-    let key = Errand { namespace: "team".into(), cluster: None };
+    let key = NamespaceKey { namespace: "team".into(), cluster: None };
     for _ in 0..2 {
         sync.reconcile(&key).await.unwrap();
         let works = stage.works();
@@ -162,7 +162,7 @@ async fn a_namespace_that_is_made_anew_waits_for_the_work_of_the_one_before() {
     let stage = Stage::new().await;
     let sync =
         NamespaceSync::new(stage.0.shared.clone(), karmada_core::skipped_resources::SkipRules::default());
-    let key = Errand { namespace: "team".into(), cluster: None };
+    let key = NamespaceKey { namespace: "team".into(), cluster: None };
     let namespace = |uid: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "uid": uid}});
     stage.0.api.seed(namespace("u1"));
     sync.reconcile(&key).await.unwrap();

@@ -15,7 +15,7 @@ fn policy() -> Value {
 
 fn detector(rig: &Rig, scheduler: Option<Arc<Scheduler>>) -> Arc<Detector> {
     let (works, statuses, debounce) = Default::default();
-    let makers = Makers { scheduler, works, statuses, debounce };
+    let makers = TemplateReaders { scheduler, works, statuses, debounce };
     Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers)
 }
 

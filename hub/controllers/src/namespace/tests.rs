@@ -14,7 +14,7 @@ fn objects() -> Vec<Value> {
 
 async fn look(rig: &Rig) -> Result<Action, Error> {
     let controller = NamespaceSync::new(rig.shared.clone(), SkipRules::default());
-    controller.reconcile(&Errand { namespace: "team".into(), cluster: None }).await
+    controller.reconcile(&NamespaceKey { namespace: "team".into(), cluster: None }).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +27,10 @@ async fn a_namespace_goes_to_every_cluster_whatever_happens_between() {
 async fn an_errand_for_one_cluster_looks_at_that_one_alone() {
     let rig = Rig::new(objects()).await;
     let controller = NamespaceSync::new(rig.shared.clone(), SkipRules::default());
-    controller.reconcile(&Errand { namespace: "team".into(), cluster: Some("m2".into()) }).await.unwrap();
+    controller
+        .reconcile(&NamespaceKey { namespace: "team".into(), cluster: Some("m2".into()) })
+        .await
+        .unwrap();
     let works = rig.api.values(WORK_API, "Work");
     assert_eq!(works.len(), 1);
     assert_eq!(works[0]["metadata"]["namespace"], "karmada-es-m2");

@@ -7,17 +7,17 @@ use karmada_api::policy::ConflictResolution;
 
 /// What a referrer says of what follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct DependencyPreferences {
     /// Whether objects that are in the way are taken over.
     pub overwrite: bool,
     /// Whether objects in members stay when the template is deleted.
     pub preserve: bool,
 }
 
-impl Wish {
+impl DependencyPreferences {
     /// What this one says; what it does not say is no.
     pub fn of(referrer: &BindingSpec) -> Self {
-        Wish {
+        DependencyPreferences {
             overwrite: referrer.conflict_resolution == Some(ConflictResolution::Overwrite),
             preserve: referrer.preserve_resources_on_deletion == Some(true),
         }
@@ -28,21 +28,21 @@ impl Wish {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     /// The wish that holds: each part where one referrer has it.
-    pub holds: Wish,
+    pub holds: DependencyPreferences,
     /// Parts that one referrer has and another has not.
-    pub disputed: Wish,
+    pub disputed: DependencyPreferences,
 }
 
 /// What holds for these.
-pub fn agree(wishes: impl IntoIterator<Item = Wish>) -> Agreement {
-    let (mut holds, mut refused) = (Wish::default(), Wish::default());
+pub fn agree(wishes: impl IntoIterator<Item = DependencyPreferences>) -> Agreement {
+    let (mut holds, mut refused) = (DependencyPreferences::default(), DependencyPreferences::default());
     for wish in wishes {
         holds.overwrite |= wish.overwrite;
         holds.preserve |= wish.preserve;
         refused.overwrite |= !wish.overwrite;
         refused.preserve |= !wish.preserve;
     }
-    let disputed = Wish {
+    let disputed = DependencyPreferences {
         overwrite: holds.overwrite && refused.overwrite,
         preserve: holds.preserve && refused.preserve,
     };

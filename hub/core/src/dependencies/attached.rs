@@ -11,13 +11,13 @@ use karmada_api::names;
 use karmada_api::policy::PurgeMode;
 use karmada_api::strings::{annotations, finalizers, labels};
 
-use super::agreement::{Wish, agree};
+use super::agreement::{DependencyPreferences, agree};
 use super::label_key;
 use crate::targets::target_clusters;
 use crate::template_ownership;
 
 /// What another referrer wishes, by namespace and name; none where there is no such referrer.
-pub type Wishes<'a> = &'a dyn Fn(&str, &str) -> Option<Wish>;
+pub type Wishes<'a> = &'a dyn Fn(&str, &str) -> Option<DependencyPreferences>;
 
 /// Why a referrer cannot be entered now. Both end with the binding that stands in the way; try again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -159,7 +159,7 @@ pub fn attach(
 ) -> Result<Attach, AttachError> {
     let its_own = (referrer.namespace(), referrer.name());
     let wishes = |namespace: &str, name: &str| match (namespace, name) == its_own {
-        true => Some(Wish::of(&referrer.spec)),
+        true => Some(DependencyPreferences::of(&referrer.spec)),
         false => wishes(namespace, name),
     };
     let Some(existing) = existing else {

@@ -106,17 +106,17 @@ pub struct Plan {
 }
 
 /// The clusters between which a Service is to be reached, as they are now.
-pub struct Crossing<'a> {
+pub struct ServiceClusters<'a> {
     service: &'a MultiClusterService,
     sides: Sides<'a>,
     state: BTreeMap<&'a str, Result<(), Unfit>>,
 }
 
-impl<'a> Crossing<'a> {
+impl<'a> ServiceClusters<'a> {
     /// Of this Service.
     pub fn of<C: AsRef<Cluster>>(service: &'a MultiClusterService, clusters: &'a [C]) -> Self {
         let state = clusters.iter().map(AsRef::as_ref).map(|cluster| (cluster.name(), takes_part(cluster)));
-        Crossing { service, sides: Sides::of(service, clusters), state: state.collect() }
+        ServiceClusters { service, sides: Sides::of(service, clusters), state: state.collect() }
     }
 
     fn stays(&self, cluster: &str) -> bool {

@@ -5,15 +5,11 @@ use karmada_api::object;
 use karmada_api::override_policy::{CommandArgsOverrider, Operator};
 use serde_json::{Map, Value};
 
+use crate::kind_facts;
+
 /// The containers (not the init containers) of a Pod, or of a workload with a pod template; none of other kinds.
 pub fn containers(manifest: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
-    let path: Option<&[&str]> = match object::kind(manifest) {
-        "Pod" => Some(&["spec", "containers"]),
-        "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet" | "Job" => {
-            Some(&["spec", "template", "spec", "containers"])
-        }
-        _ => None,
-    };
+    let path = kind_facts::of_name(object::kind(manifest)).containers;
     let list = path.and_then(|path| object::get_mut(manifest, path)).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }

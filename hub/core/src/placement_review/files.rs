@@ -20,7 +20,7 @@ use super::{Beside, Input, Review, WhatIf, review};
 use crate::binding;
 use crate::cluster_expressions::{ExpressionCompiler, Said};
 use crate::dependencies::recorded::Candidate;
-use crate::dependencies::{Sight, wanted};
+use crate::dependencies::{DependencyCandidates, wanted};
 use crate::detector::{self, Parts, Reading, Takeover};
 use crate::residency::Rules;
 use crate::scheduler::{ClusterVerdict, Outcome};
@@ -162,7 +162,8 @@ fn followers(
             };
             let places: Vec<usize> = (0..files.templates.len()).filter(here).collect();
             let found = places.iter().map(|at| candidate(&files.templates[*at], &labels[*at])).collect();
-            let objects = wanted(&referrer, &[Sight { dependency, found: Some(found) }]).objects;
+            let objects =
+                wanted(&referrer, &[DependencyCandidates { dependency, found: Some(found) }]).objects;
             for at in places {
                 let other = &files.templates[at];
                 if objects.contains_key(&names::binding_name(object::kind(other), object::name(other))) {

@@ -6,11 +6,12 @@ use karmada_api::binding::ResourceList;
 use karmada_api::federated_resource_quota::{
     ClusterQuotaStatus, FederatedResourceQuota, FederatedResourceQuotaStatus,
 };
+use karmada_api::names;
 use karmada_api::strings::conditions;
 use karmada_api::work::Work;
-use karmada_api::{names, quota};
 use karmada_interpreter::pod_request::add;
 use karmada_quantity::Quantity;
+use karmada_resource_quota::amounts;
 
 /// Where what is used is counted.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +29,8 @@ pub fn of_member(work: &Work) -> Option<ClusterQuotaStatus> {
     let cluster = names::cluster_of_execution_namespace(work.metadata.namespace.as_deref()?)?;
     (applied.status == conditions::TRUE).then(|| ClusterQuotaStatus {
         cluster_name: cluster.to_owned(),
-        hard: quota::amounts(&status["hard"]),
-        used: quota::amounts(&status["used"]),
+        hard: amounts(&status["hard"]),
+        used: amounts(&status["used"]),
     })
 }
 

@@ -83,7 +83,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::scheduler::workload_affinity::AllowedClusters;
 
     fn cluster(name: &str, labels: &Value, pods: u32) -> Cluster {
         let enablements = json!([{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]);
@@ -100,17 +99,7 @@ mod tests {
             binding["spec"][field] = value.clone();
         }
         let binding: ResourceBinding = serde_json::from_value(binding).unwrap();
-        let input = Input {
-            binding: &binding,
-            clusters,
-            scheduler: "default-scheduler",
-            keeps_empty: false,
-            neighbours: AllowedClusters::default(),
-            taken: Default::default(),
-            exact: Exact::new(),
-            residency: Default::default(),
-            expressions: None,
-        };
+        let input = Input { exact: Exact::new(), ..Input::plain(&binding, clusters) };
         asked(&input).into_iter().map(str::to_owned).collect()
     }
 

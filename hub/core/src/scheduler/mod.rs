@@ -26,7 +26,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karmada_api::binding::{BindingStatus, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_api::strings::{annotations, conditions};
+use karmada_api::strings::{DEFAULT_SCHEDULER, annotations, conditions};
 
 use self::assumptions::Taken;
 pub use self::cluster_affinities::Attempt;
@@ -60,6 +60,23 @@ pub struct Input<'a, C> {
     pub residency: Residency,
     /// Who evaluates the expressions of its policy, where that has some.
     pub expressions: Option<&'a dyn ClusterExpressions>,
+}
+
+impl<'a, C> Input<'a, C> {
+    /// Of a binding and clusters alone, as the default scheduler looks at them: nothing else is near, taken, told or ruled.
+    pub fn plain(binding: &'a ResourceBinding, clusters: &'a [C]) -> Self {
+        Input {
+            binding,
+            clusters,
+            scheduler: DEFAULT_SCHEDULER,
+            keeps_empty: false,
+            neighbours: AllowedClusters::default(),
+            taken: Taken::default(),
+            exact: Exact::default(),
+            residency: Residency::default(),
+            expressions: None,
+        }
+    }
 }
 
 /// Times are stored in seconds.

@@ -31,15 +31,8 @@ impl ClusterExpressions for Told {
 fn schedule(binding: &ResourceBinding, told: Option<&Told>) -> Decision {
     let clusters: Vec<Cluster> = ["m1", "m2", "m3"].into_iter().map(member).collect();
     let input = Input {
-        binding,
-        clusters: &clusters,
-        scheduler: "default-scheduler",
-        keeps_empty: false,
-        neighbours: Default::default(),
-        taken: Default::default(),
-        exact: Default::default(),
-        residency: Default::default(),
         expressions: told.map(|told| told as &dyn ClusterExpressions),
+        ..Input::plain(binding, &clusters)
     };
     let explained = scheduler::explained(&input);
     let unexplained = Decision { report: Default::default(), ..explained.clone() };
@@ -111,17 +104,8 @@ fn clusters_that_are_left_out_anyway_are_not_asked_about() {
         clusters[1].spec.taints =
             serde_json::from_value(json!([{"key": "closed", "effect": "NoSchedule"}])).unwrap();
         let asked = Asked::default();
-        let decision = scheduler::schedule(&Input {
-            binding,
-            clusters: &clusters,
-            scheduler: "default-scheduler",
-            keeps_empty: false,
-            neighbours: Default::default(),
-            taken: Default::default(),
-            exact: Default::default(),
-            residency: Default::default(),
-            expressions: Some(&asked),
-        });
+        let decision =
+            scheduler::schedule(&Input { expressions: Some(&asked), ..Input::plain(binding, &clusters) });
         assert!(matches!(decision.outcome, Outcome::Scheduled(_)), "{:?}", decision.outcome);
         asked.0.into_inner().unwrap()
     };
@@ -148,15 +132,8 @@ fn what_cannot_be_evaluated_now_leaves_everything_where_it_is() {
     )
     .unwrap();
     let decision = scheduler::schedule(&Input {
-        binding: &there,
-        clusters: &[going, member("m2")],
-        scheduler: "default-scheduler",
-        keeps_empty: false,
-        neighbours: Default::default(),
-        taken: Default::default(),
-        exact: Default::default(),
-        residency: Default::default(),
         expressions: Some(&stops),
+        ..Input::plain(&there, &[going, member("m2")])
     });
     assert_eq!(decision.going, ["m1"]);
     assert_eq!(scheduler::apply(&there, &decision).unwrap().spec.clusters, []);

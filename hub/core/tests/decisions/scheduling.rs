@@ -7,7 +7,6 @@ use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::division::{self, Candidate, Division, Mode};
 use karmada_core::scheduler::trigger::{SchedulingCause, Trigger, trigger};
-use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{
     self, ClusterVerdict, Decision, Failure, Input, Outcome, cluster_changes, webster,
 };
@@ -25,17 +24,7 @@ fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
 }
 
 fn schedule_with(keeps_empty: bool, binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
-    let input = Input {
-        binding,
-        clusters,
-        scheduler: "default-scheduler",
-        keeps_empty,
-        neighbours: AllowedClusters::default(),
-        taken: Default::default(),
-        exact: Default::default(),
-        residency: Default::default(),
-        expressions: None,
-    };
+    let input = Input { keeps_empty, ..Input::plain(binding, clusters) };
     let explained = scheduler::explained(&input);
     let unexplained = Decision { report: Default::default(), ..explained.clone() };
     assert_eq!(scheduler::schedule(&input), unexplained, "to explain it decides nothing");

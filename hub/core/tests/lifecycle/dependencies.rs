@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use karmada_api::binding::{BindingSnapshot, BindingSpec, ObjectReference, ResourceBinding};
 use karmada_api::strings::labels;
-use karmada_core::dependencies::agreement::{Wish, agree};
+use karmada_core::dependencies::agreement::{DependencyPreferences, agree};
 use karmada_core::dependencies::attached::{
     Attach, Change, Left, attach, built, clusters, detach, list, unlist,
 };
 use karmada_core::dependencies::recorded::{self as note, Candidate};
-use karmada_core::dependencies::{Sight, label_key, reach, wanted};
+use karmada_core::dependencies::{DependencyCandidates, label_key, reach, wanted};
 use karmada_interpreter::DependentObject;
 use serde_json::{Value, json};
 
@@ -112,8 +112,8 @@ impl Stored {
         self.0.insert((binding.namespace().into(), binding.name().into()), binding);
     }
 
-    fn wish(&self, namespace: &str, name: &str) -> Option<Wish> {
-        self.0.get(&(namespace.into(), name.into())).map(|binding| Wish::of(&binding.spec))
+    fn wish(&self, namespace: &str, name: &str) -> Option<DependencyPreferences> {
+        self.0.get(&(namespace.into(), name.into())).map(|binding| DependencyPreferences::of(&binding.spec))
     }
 
     /// Enters a referrer in the binding of an object; the events, or the error.
@@ -212,7 +212,7 @@ fn syncing(case: &Value) -> Verdict {
         .iter()
         .map(|object| (object.clone(), labels_of(object)))
         .collect();
-    let sights: Vec<Sight<'_>> = dependencies
+    let sights: Vec<DependencyCandidates<'_>> = dependencies
         .iter()
         .map(|dependency| {
             let near = |(object, _): &&(Value, BTreeMap<String, String>)| {
@@ -220,7 +220,7 @@ fn syncing(case: &Value) -> Verdict {
             };
             let found = objects.iter().filter(near).map(|(object, labels)| candidate(object, labels));
             let served = SERVED.contains(&dependency.kind.as_str());
-            Sight { dependency, found: served.then(|| found.collect()) }
+            DependencyCandidates { dependency, found: served.then(|| found.collect()) }
         })
         .collect();
     let wanted = wanted(&referrer, &sights);
@@ -294,7 +294,7 @@ fn agreeing(case: &Value) -> Verdict {
             spec["conflictResolution"] = Value::Null;
         }
         let spec: BindingSpec = serde_json::from_value(spec).unwrap();
-        Wish::of(&spec)
+        DependencyPreferences::of(&spec)
     };
     let agreement = agree(case["referrers"].as_array().unwrap().iter().map(wish));
     let got = json!({"conflictResolution": agreement.conflict_resolution(), "preserveResourcesOnDeletion": agreement.holds.preserve,
@@ -355,7 +355,7 @@ fn where_a_selector_cannot_be_read_nothing_is_let_go_of() {
     let web = binding("web", json!({}));
     let odd = dependency(json!({"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Odd"}]}}));
     let named = dependency(json!({"name": "s"}));
-    let sight = |dependency| Sight { dependency, found: Some(Vec::new()) };
+    let sight = |dependency| DependencyCandidates { dependency, found: Some(Vec::new()) };
     let look = wanted(&web, &[sight(&named)]);
     assert!(
         look.lets_go_of("t-secret") && !look.lets_go_of("s-secret"),
@@ -378,9 +378,13 @@ fn the_referrers_own_template_and_the_hubs_own_kinds_do_not_follow() {
         resource_version: "1",
         labels: &none,
     };
-    assert!(wanted(&web, &[Sight { dependency: &own, found: Some(vec![seen]) }]).objects.is_empty());
+    assert!(
+        wanted(&web, &[DependencyCandidates { dependency: &own, found: Some(vec![seen]) }])
+            .objects
+            .is_empty()
+    );
     let work = dependency(json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work", "name": "w"}));
-    let look = wanted(&web, &[Sight { dependency: &work, found: Some(Vec::new()) }]);
+    let look = wanted(&web, &[DependencyCandidates { dependency: &work, found: Some(Vec::new()) }]);
     assert_eq!(look.problems[0].to_string(), "objects of work.karmada.io/v1alpha1 Work are never propagated");
 }
 

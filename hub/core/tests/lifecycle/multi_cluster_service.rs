@@ -8,7 +8,9 @@ use karmada_api::cluster::Cluster;
 use karmada_api::multi_cluster_service::{MemberSlice, MultiClusterService, ServiceEndpoints};
 use karmada_api::object;
 use karmada_api::work::Work;
-use karmada_core::multi_cluster_service::dispatch::{self, Crossing, Dispatched, Outline, Plan, WorkHead};
+use karmada_core::multi_cluster_service::dispatch::{
+    self, Dispatched, Outline, Plan, ServiceClusters, WorkHead,
+};
 use karmada_core::multi_cluster_service::{self as service, Sides, told};
 use karmada_core::object_size;
 use karmada_core::service_export::{self, Importing, There};
@@ -172,7 +174,7 @@ fn plan(
     told: &BTreeMap<String, ServiceEndpoints>,
     held: &BTreeSet<Dispatched>,
 ) -> (Vec<Work>, BTreeSet<Dispatched>) {
-    let crossing = Crossing::of(mcs, all);
+    let crossing = ServiceClusters::of(mcs, all);
     let outlines: BTreeMap<String, Outline> =
         told.iter().map(|(provider, told)| (provider.clone(), crossing.outline(provider, told))).collect();
     let held = held.iter().map(|one| (one.clone(), 1)).collect();
@@ -379,7 +381,7 @@ fn what_all_works_of_one_service_take_is_bounded_and_the_largest_are_left_out() 
         ["p", "q", "r", "s", "t"].into_iter().chain(consumers.iter().map(String::as_str)).map(fit).collect();
     let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
     let mcs = mcs(&["p", "q", "r", "s", "t"], &consumers);
-    let crossing = Crossing::of(&mcs, &all);
+    let crossing = ServiceClusters::of(&mcs, &all);
     let outline =
         |provider: &str, told: &ServiceEndpoints| (provider.to_owned(), crossing.outline(provider, told));
     assert!(object_size::bytes(&large()) > 50_000);

@@ -10,7 +10,6 @@ mod taints;
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
-use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Decision, Input};
 use serde_json::{Value, json};
 
@@ -39,17 +38,7 @@ fn binding(placement: Value, replicas: i64) -> ResourceBinding {
 }
 
 fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
-    scheduler::schedule(&Input {
-        binding,
-        clusters,
-        scheduler: SCHEDULER,
-        keeps_empty: false,
-        neighbours: AllowedClusters::default(),
-        taken: Default::default(),
-        exact: Default::default(),
-        residency: Default::default(),
-        expressions: None,
-    })
+    scheduler::schedule(&Input::plain(binding, clusters))
 }
 
 /// The binding once the decision is written down.

@@ -243,17 +243,7 @@ fn the_set_that_a_workload_has_in_a_cluster_counts_as_room_for_it() {
     .unwrap();
     for others in [vec![], vec![cluster_with("empty", "100")]] {
         let clusters = [vec![cluster_with("full", "0")], others].concat();
-        let input = scheduler::Input {
-            binding: &binding,
-            clusters: &clusters,
-            scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
-            keeps_empty: false,
-            neighbours: Default::default(),
-            taken: Default::default(),
-            exact: Default::default(),
-            residency: Default::default(),
-            expressions: None,
-        };
+        let input = scheduler::Input::plain(&binding, &clusters);
         let Outcome::Scheduled(targets) = scheduler::schedule(&input).outcome else {
             panic!("{:?}", scheduler::schedule(&input));
         };
@@ -274,17 +264,7 @@ fn a_workload_of_several_parts_that_is_nowhere_is_placed() {
                 "placement": {"spreadConstraints": constraints, "replicaScheduling": {"replicaSchedulingType": "Divided"}}}}))
         .unwrap();
         let place = |binding: &ResourceBinding, clusters: &[Cluster]| {
-            let decision = scheduler::schedule(&scheduler::Input {
-                binding,
-                clusters,
-                scheduler: karmada_api::strings::DEFAULT_SCHEDULER,
-                keeps_empty: false,
-                neighbours: Default::default(),
-                taken: Default::default(),
-                exact: Default::default(),
-                residency: Default::default(),
-                expressions: None,
-            });
+            let decision = scheduler::schedule(&scheduler::Input::plain(binding, clusters));
             let placed = scheduler::apply(binding, &decision).unwrap_or_else(|| binding.clone());
             let mut names = placed.spec.clusters.iter().map(|target| target.name.clone());
             (names.next(), placed)

@@ -2,7 +2,6 @@
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::cluster::Cluster;
-use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, events};
 use serde_json::{Value, json};
 
@@ -25,17 +24,7 @@ fn binding(groups: Value, replicas: i64) -> ResourceBinding {
 }
 
 fn schedule(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
-    scheduler::schedule(&Input {
-        binding,
-        clusters,
-        scheduler: "default-scheduler",
-        keeps_empty: false,
-        neighbours: AllowedClusters::default(),
-        taken: Default::default(),
-        exact: Default::default(),
-        residency: Default::default(),
-        expressions: None,
-    })
+    scheduler::schedule(&Input::plain(binding, clusters))
 }
 
 fn place(binding: &mut ResourceBinding, clusters: &[Cluster], at: &str) -> Vec<String> {
@@ -122,17 +111,7 @@ fn room_is_that_of_the_groups_that_are_tried() {
     let binding = binding(json!(groups), 3);
     let names = |count: usize| {
         let clusters: Vec<Cluster> = (0..count).map(|at| member(&format!("m{at}"), 9)).collect();
-        let room = scheduler::room(&Input {
-            binding: &binding,
-            clusters: &clusters,
-            scheduler: "default-scheduler",
-            keeps_empty: false,
-            neighbours: AllowedClusters::default(),
-            taken: Default::default(),
-            exact: Default::default(),
-            residency: Default::default(),
-            expressions: None,
-        });
+        let room = scheduler::room(&Input::plain(&binding, &clusters));
         room.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(names(4000), ["m1"]);

@@ -5,7 +5,6 @@ use karmada_api::binding::{BindingSpec, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_api::strings::annotations::APPLIED_PLACEMENT;
 use karmada_core::scheduler::trigger::{SchedulingCause, Trigger, trigger};
-use karmada_core::scheduler::workload_affinity::AllowedClusters;
 use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, events};
 use serde_json::{Value, json};
 
@@ -141,17 +140,7 @@ fn step(binding: ResourceBinding, clusters: &[Cluster], minute: usize) -> Step {
 }
 
 fn decided(binding: &ResourceBinding, clusters: &[Cluster]) -> Decision {
-    scheduler::schedule(&Input {
-        binding,
-        clusters,
-        scheduler: SCHEDULER,
-        keeps_empty: false,
-        neighbours: AllowedClusters::default(),
-        taken: Default::default(),
-        exact: Default::default(),
-        residency: Default::default(),
-        expressions: None,
-    })
+    scheduler::schedule(&Input::plain(binding, clusters))
 }
 
 /// What was recorded, less what ours has no part of.

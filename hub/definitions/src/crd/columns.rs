@@ -10,7 +10,7 @@ use crate::description::Column;
 const MOST: usize = 128;
 
 /// The columns that a version adds after the name.
-pub(super) fn of(version: &Value) -> Vec<Column> {
+pub(super) fn columns_of(version: &Value) -> Vec<Column> {
     let columns = version["additionalPrinterColumns"].as_array();
     columns.into_iter().flatten().take(MOST).map(column).collect()
 }

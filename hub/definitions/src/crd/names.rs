@@ -52,7 +52,7 @@ pub fn of_served(resource: &ResourceDefinition) -> Value {
 }
 
 /// The status that `object` should have beside `all`: accepted names and conditions. `now` stamps conditions that change.
-pub fn judge(object: &Value, all: &[&[Value]], now: &str) -> Value {
+pub fn status_beside(object: &Value, all: &[&[Value]], now: &str) -> Value {
     let mut judged = object.clone();
     let conflict = accept(&mut judged, &taken(object, all));
     let accepted = match &conflict {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn the_first_to_ask_has_the_names() {
         let mut first = definition("foos", "Foo", &["f"]);
-        first["status"] = judge(&first, &[], "t1");
+        first["status"] = status_beside(&first, &[], "t1");
         assert_eq!(
             reason(&first["status"], "Established"),
             "True InitialNamesAccepted the initial names have been accepted"
@@ -186,10 +186,14 @@ mod tests {
             (definition("bars", "Bar", &["foos"]), "False ShortNamesConflict \"foos\" is already in use"),
             (definition("bars", "Bar", &["b"]), "True NoConflicts no conflicts found"),
         ] {
-            let status = judge(&other, &[&[first.clone(), other.clone()]], "t2");
+            let status = status_beside(&other, &[&[first.clone(), other.clone()]], "t2");
             assert_eq!(reason(&status, "NamesAccepted"), wanted);
         }
-        assert_eq!(judge(&first, &[&[first.clone()]], "t3"), first["status"], "nothing changes by itself");
+        assert_eq!(
+            status_beside(&first, &[&[first.clone()]], "t3"),
+            first["status"],
+            "nothing changes by itself"
+        );
     }
 
     #[test]
@@ -199,7 +203,7 @@ mod tests {
         let works = named(&serde_json::from_value(works).unwrap());
         let mut other = definition("evilworks", "Work", &[]);
         other["spec"]["group"] = json!("work.karmada.io");
-        let status = judge(&other, &[&[other.clone()], &[of_served(&works)]], "t1");
+        let status = status_beside(&other, &[&[other.clone()], &[of_served(&works)]], "t1");
         assert_eq!(reason(&status, "NamesAccepted"), "False ListKindConflict \"WorkList\" is already in use");
         assert_eq!(reason(&status, "Established"), "False NotAccepted not all names are accepted");
     }

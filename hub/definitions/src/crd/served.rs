@@ -76,7 +76,7 @@ fn resource(spec: &Value, version: &Value, terminating: bool) -> Resource {
         style: Style::Crd,
         verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
         subresources: subresources(&version["subresources"]),
-        columns: columns::of(version),
+        columns: columns::columns_of(version),
         storage: version["storage"] == true,
         is_virtual: false,
         deprecated: version["deprecated"] == true,

@@ -4,15 +4,16 @@
 
 use karmada_definitions::crd;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
-use karmada_definitions::kind_row::{ACTED_ON, BuiltinKind, Generation, KindRow, Rules};
+use karmada_definitions::kind_row::{ACTED_ON, BuiltinKind, Generation, KindRow, Rules, SelectableField};
+use karmada_schema::apply::ResetFields;
 use karmada_schema::metadata::NameRule;
 
-use super::Group;
+use super::{Group, selectable};
 use crate::api_service;
 use crate::conversion::{event_from_core, event_to_core};
 use crate::table::{cells::name_and_created, cluster_scoped as cells, core as core_cells};
 use crate::validation::{admission_registration, certificates, events, facts, warnings};
-use crate::{disabled_fields, field_selector, validation};
+use crate::{disabled_fields, validation};
 
 pub(super) const GROUPS: &[Group] = &[
     ("rbac.authorization.k8s.io", RBAC),
@@ -56,6 +57,7 @@ const REGISTERED: KindRow = KindRow {
     warn: |new, _, out| warnings::reserved_name(new, out),
     updates_without_version: false,
     status_keeps: ACTED_ON,
+    resets: ResetFields::WITH_METADATA,
     generation: Some(Generation::USUAL),
     ..KindRow::GO
 };
@@ -100,6 +102,7 @@ const EXTENSIONS: &[KindRow] = &[KindRow {
     mark_deleted: Some(crd::mark_deleted),
     updates_without_version: false,
     status_keeps: ACTED_ON,
+    resets: ResetFields::WITH_METADATA,
     generation: Some(Generation::USUAL),
     directory: "apiextensions.k8s.io/customresourcedefinitions",
     ..KindRow::GO
@@ -114,6 +117,7 @@ const REGISTRATION: &[KindRow] = &[KindRow {
     first_status: |object, now| Some(api_service::first_status(object, now)),
     updates_without_version: false,
     status_keeps: ACTED_ON,
+    resets: ResetFields::WITH_METADATA,
     directory: "apiregistration.k8s.io/apiservices",
     cells: Some(cells::api_service),
     ..KindRow::GO
@@ -132,15 +136,17 @@ const CERTIFICATES: &[KindRow] = &[KindRow {
     tells_creator: true,
     // A request is not changed once it is made.
     keeps_spec: true,
+    resets: ResetFields { by_whole: &["spec"], by_status: &["status.conditions"], ..ResetFields::GO },
     finish_status: crate::certificate_status::finish,
     cells: Some(cells::certificate_signing_request),
-    selectable: &["spec.signerName"],
+    selectable: &[SelectableField::at("spec.signerName", &[&["spec", "signerName"]])],
     ..KindRow::GO
 }];
 
 const FLOW: KindRow = KindRow {
     metadata_checks: &[New],
     status_keeps: ACTED_ON,
+    resets: ResetFields::WITH_METADATA,
     generation: Some(Generation::USUAL),
     ..KindRow::GO
 };
@@ -197,7 +203,7 @@ const EVENTS: &[KindRow] = &[KindRow {
     creates_on_update: true,
     collected: false,
     cells: Some(core_cells::event),
-    selectable: field_selector::EVENTS_V1,
+    selectable: selectable::EVENTS_V1,
     to_storage: event_to_core,
     from_storage: event_from_core,
     ..KindRow::GO

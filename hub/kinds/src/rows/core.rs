@@ -4,19 +4,20 @@
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
-use karmada_definitions::kind_row::{BuiltinKind, Rules};
+use karmada_definitions::kind_row::{BuiltinKind, Rules, SelectableField};
+use karmada_schema::apply::ResetFields;
 use karmada_schema::metadata::NameRule;
 use karmada_schema::path::Path;
 use serde_json::json;
 
-use super::Group;
+use super::{Group, selectable};
 use crate::table::{
     cells::name_and_created, core as cells, pod as pod_cells, storage as volume_cells, workloads,
 };
 use crate::validation::{
     core, endpoints, events, facts, node, persistent_volumes, pod, quota, service, statuses, warnings,
 };
-use crate::{disabled_fields, field_selector, pod_status, volume_status};
+use crate::{disabled_fields, pod_status, volume_status};
 
 pub(super) const GROUPS: &[Group] = &[("", CORE)];
 
@@ -47,7 +48,7 @@ const CORE: &[KindRow] = &[
         metadata_checks: &[],
         creates_on_update: true,
         collected: false,
-        selectable: field_selector::EVENT,
+        selectable: selectable::EVENT,
         ..KindRow::GO.with(Rules::Object(events::core_event), cells::event)
     },
     KindRow {
@@ -64,10 +65,11 @@ const CORE: &[KindRow] = &[
         metadata_checks: &[New, Changed],
         parts: &[("status", |new, _, errors| statuses::namespace(new, errors))],
         begin: crate::namespace::hold,
+        resets: ResetFields { begun_by_server: Some(["spec", "finalizers"]), ..ResetFields::GO },
         first_status: |_, _| Some(json!({"phase": "Active"})),
         keeps_spec: true,
         returns_deleted: true,
-        selectable: &["status.phase"],
+        selectable: &[SelectableField::at("status.phase", &[&["status", "phase"]])],
         ..KindRow::GO.with(Rules::Object(core::namespace), cells::namespace)
     },
     KindRow {
@@ -80,7 +82,7 @@ const CORE: &[KindRow] = &[
         // A kubelet registers its Node with one.
         created_with_status: true,
         directory: "minions",
-        selectable: &["spec.unschedulable"],
+        selectable: &[SelectableField::at("spec.unschedulable", &[&["spec", "unschedulable"]]).or("false")],
         ..KindRow::GO.with(Rules::Change(node::node), cells::node)
     },
     KindRow {
@@ -123,8 +125,12 @@ const CORE: &[KindRow] = &[
         finish_status: pod_status::finish,
         returns_deleted: true,
         status_keeps: &["ownerReferences"],
+        resets: ResetFields {
+            by_status: &["metadata.deletionTimestamp", "metadata.ownerReferences"],
+            ..ResetFields::GO
+        },
         row_conditions: pod_cells::pod_conditions,
-        selectable: field_selector::POD,
+        selectable: selectable::POD,
         ..KindRow::COUNTED.with(Rules::Change(pod::pod), pod_cells::pod)
     },
     KindRow {
@@ -153,7 +159,7 @@ const CORE: &[KindRow] = &[
         // Where a delete says nothing, dependants stay: the kind is older than garbage collection.
         orphans: true,
         directory: "controllers",
-        selectable: &["status.replicas"],
+        selectable: &[SelectableField::at("status.replicas", &[&["status", "replicas"]]).or("0")],
         ..KindRow::COUNTED
             .with(Rules::Facts(facts::CORE_V1_REPLICATION_CONTROLLER), workloads::replication_controller)
     },
@@ -167,7 +173,7 @@ const CORE: &[KindRow] = &[
         kind: "Secret",
         metadata_checks: &[Changed, New],
         warn: |new, _, out| warnings::secret(new, out),
-        selectable: &["type"],
+        selectable: &[SelectableField::at("type", &[&["type"]])],
         ..KindRow::GO.with(Rules::Change(core::secret), cells::secret)
     },
     KindRow {
@@ -180,7 +186,10 @@ const CORE: &[KindRow] = &[
         creates_on_update: true,
         returns_deleted: true,
         directory: "services/specs",
-        selectable: &["spec.clusterIP", "spec.type"],
+        selectable: &[
+            SelectableField::at("spec.clusterIP", &[&["spec", "clusterIP"]]),
+            SelectableField::at("spec.type", &[&["spec", "type"]]),
+        ],
         ..KindRow::GO.with(Rules::Change(service::service), cells::service)
     },
     KindRow {

@@ -4,6 +4,7 @@
 
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{ACTED_ON, Generation, KindRow, Rules};
+use karmada_schema::apply::ResetFields;
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
@@ -45,6 +46,7 @@ const NETWORKING: &[KindRow] = &[
         kind: "ServiceCIDR",
         parts: &[("status", |_, _, _| {})],
         status_keeps: ACTED_ON,
+        resets: ResetFields::WITH_METADATA,
         ..KindRow::GO.with(Rules::Change(network::service_cidr), cells::service_cidr)
     },
 ];

@@ -4,6 +4,7 @@
 
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
 use karmada_definitions::kind_row::{ACTED_ON, BuiltinKind, Generation, KindRow, Rules};
+use karmada_schema::apply::ResetFields;
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
@@ -21,6 +22,7 @@ const OF_STORAGE: KindRow = KindRow {
     metadata_checks: &[New, Changed],
     returns_deleted: true,
     status_keeps: ACTED_ON,
+    resets: ResetFields::WITH_METADATA,
     ..KindRow::GO
 };
 

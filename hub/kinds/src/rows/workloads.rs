@@ -4,7 +4,8 @@
 
 use karmada_definitions::kind_row::KindRow;
 use karmada_definitions::kind_row::MetadataCheck::{Changed, New};
-use karmada_definitions::kind_row::{BuiltinKind, Generation, Rules};
+use karmada_definitions::kind_row::{BuiltinKind, Generation, Rules, SelectableField};
+use karmada_schema::apply::ResetFields;
 use karmada_schema::metadata::NameRule;
 use serde_json::json;
 
@@ -34,6 +35,7 @@ const APPS: &[KindRow] = &[
             }))
         },
         finish_update: defaults::next_template_generation,
+        hidden_annotation: Some("deprecated.daemonset.template.generation"),
         ..KindRow::COUNTED.with(Rules::Facts(facts::APPS_V1_DAEMON_SET), cells::daemon_set)
     },
     KindRow {
@@ -42,6 +44,7 @@ const APPS: &[KindRow] = &[
         warn: warnings::named_workload,
         drop_disabled_fields: disabled_fields::template,
         status_keeps: &["labels"],
+        resets: ResetFields { by_status: &["metadata.labels"], ..ResetFields::GO },
         // Annotations are copied to replica sets.
         generation: Some(Generation { metadata: Some("annotations"), ..Generation::USUAL }),
         ..KindRow::GO.with(Rules::Facts(facts::APPS_V1_DEPLOYMENT), cells::deployment)
@@ -86,7 +89,7 @@ const BATCH: &[KindRow] = &[
         // Where a delete says nothing, dependants stay: so it was before there was garbage collection.
         orphans: true,
         shares_labels: true,
-        selectable: &["status.successful"],
+        selectable: &[SelectableField::at("status.successful", &[&["status", "successful"]])],
         ..KindRow::COUNTED.with(Rules::Change(job::job), cells::job)
     },
 ];

@@ -199,7 +199,7 @@ pub(super) fn local(target: &Value, _: Option<&Value>, path: &Path<'_>, errors: 
 }
 
 /// What a file tells of the Pod: one thing.
-pub(super) fn told(item: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+pub(super) fn downward_api_file(item: &Value, _: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     super::pod::references(item, super::pod::Teller::File, path, errors);
     match (item["fieldRef"].is_object(), item["resourceFieldRef"].is_object()) {
         (true, true) => {

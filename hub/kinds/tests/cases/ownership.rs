@@ -18,7 +18,8 @@ fn a_creator_owns_everything_defaults_among_it() {
     kind.decode(&mut object).unwrap();
     kind.default(&mut object);
     let (manager, now) = ("kubectl-create", "2026-01-01T00:00:00Z");
-    let writer = Writer { manager, api_version: "apps/v1", subresource: "", now, has_status: true };
+    let resets = kind.row.resets;
+    let writer = Writer { manager, api_version: "apps/v1", subresource: "", now, has_status: true, resets };
     update_managed(None, &mut object, writer, kind.schema);
     let set = &object["metadata"]["managedFields"][0]["fieldsV1"];
     assert_eq!(

@@ -122,6 +122,7 @@ fn accepted_objects_come_out_the_same() {
                 .unwrap()
                 .subresource("status")
                 .is_some(),
+            resets: kind.row.resets,
         };
         apply::update_managed(None, &mut owned, writer, kind.schema);
         let set = |object: &Value| object["metadata"]["managedFields"][0]["fieldsV1"].clone();

@@ -20,6 +20,7 @@ fn carry_out(kind: &Kind<'_>, live: Option<&Value>, step: &Value) -> Result<Valu
         subresource,
         now: "2026-01-01T00:00:00Z",
         has_status: resource.subresource("status").is_some(),
+        resets: kind.row.resets,
     };
     let body = step["body"].to_string();
     let conflicts = if step["verb"] == "force" { Conflicts::Taken } else { Conflicts::Refused };

@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
-use karmada_cel::apart;
 use karmada_definitions::resource::StorageId;
 
 use super::policies::{Binding, Policy};
 use super::webhooks::Hook;
 use crate::authorize::Authorize;
+use crate::block_in_place::apart;
 use crate::cache::{Cache, ResourceCache};
 use crate::request::AdmissionRequest;
 use crate::user::Origin;

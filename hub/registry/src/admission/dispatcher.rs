@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
-use karmada_cel::apart;
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use serde_json::{Value, json};
@@ -20,6 +19,7 @@ use super::expressions::RequestVariables;
 use super::policies::{Binding, is_review, namespace_of, note, refusal};
 use super::webhooks::{AT_ONCE, Hook, WebhookKind};
 use super::{AdmissionChain, review};
+use crate::block_in_place::apart;
 use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
 

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karmada_api::quota::{self, Amounts};
 use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
 use karmada_quantity::Quantity;
+use karmada_resource_quota::{self as quota, Amounts};
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
 

@@ -10,10 +10,10 @@ mod tally;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karmada_api::quota;
 use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::Status;
+use karmada_resource_quota as quota;
 use karmada_schema::object::ObjectKey;
 use karmada_store::Revision;
 use parking_lot::Mutex;
@@ -85,12 +85,12 @@ impl SerializedAdmission for Quotas {
         let quotas = self.quotas.snapshot(namespace).items;
         let quotas: Vec<(ObjectKey, Value)> =
             quotas.iter().map(|quota| (quota.key.clone(), quota.value())).collect();
-        judge(request, &quotas, |key, quota| self.tallies.used(context.cache(), key, quota))?;
+        refuse_what_exceeds(request, &quotas, |key, quota| self.tallies.used(context.cache(), key, quota))?;
         Ok(Some(Box::new(held)))
     }
 }
 
-fn judge(
+fn refuse_what_exceeds(
     request: &AdmissionRequest<'_>,
     quotas: &[(ObjectKey, Value)],
     used: impl Fn(&ObjectKey, &Value) -> quota::Amounts,

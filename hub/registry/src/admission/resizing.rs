@@ -4,11 +4,11 @@
 //! In: a changed Pod that was given a node. Out: nothing, or a refusal: the node is gone, is no Linux, has less than the Pod would
 //! ask for, or does not say that it can do this.
 
-use karmada_api::quota::{Amounts, amounts, usage};
 use karmada_definitions::kind_row::BuiltinKind;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Status};
 use karmada_quantity::Quantity;
+use karmada_resource_quota::{Amounts, amounts, usage};
 use karmada_schema::object::ObjectKey;
 use serde_json::Value;
 

@@ -61,8 +61,8 @@ pub(super) async fn shown(
     if request.subresource == "scale"
         && let Some(paths) = scale::scale_paths(request.definition)
     {
-        let old = request.old.map_or(Value::Null, |old| scale::of(&paths, old));
-        return Ok(Shown { object: scale::of(&paths, request.object), old });
+        let old = request.old.map_or(Value::Null, |old| scale::scale_of(&paths, old));
+        return Ok(Shown { object: scale::scale_of(&paths, request.object), old });
     }
     let now = convert(context, request.definition, seen, request.object).await?;
     if request.operation == Operation::Delete {

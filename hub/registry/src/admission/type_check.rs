@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use karmada_cel::PolicyNames;
-use karmada_cel::{CompileError, Declarations, Expected, Program, Type, apart};
+use karmada_cel::{CompileError, Declarations, Expected, Program, Type};
 use karmada_definitions::resource::{Catalogue, ResourceDefinition, StorageId};
 use karmada_definitions::status::Status;
 use karmada_definitions::version::split_api_version;
@@ -18,6 +18,7 @@ use karmada_schema::object::Stored;
 use karmada_schema::{SchemaRef, Schemas};
 use serde_json::{Value, json};
 
+use crate::block_in_place::apart;
 use crate::reconciler::{Next, Reconciler};
 use crate::registry::Registry;
 use crate::request::WriteOptions;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use karmada_cel::{Crowded, Declarations, apart};
+use karmada_cel::{Crowded, Declarations};
 use karmada_definitions::ca_bundle::Trust;
 use karmada_definitions::status::{Cause, Details, Status};
 use karmada_schema::patch;
@@ -20,6 +20,7 @@ use super::expressions::{self, Expression, RequestVariables};
 use super::request_matching::Matching;
 use super::review::{self, Shown};
 use crate::authorize::Authorize;
+use crate::block_in_place::apart;
 use crate::registry_context::RegistryContext;
 use crate::request::{AdmissionRequest, Warnings};
 use crate::webhook::{self, Purpose, Target};

@@ -95,7 +95,7 @@ impl DefinitionController {
         let own: Vec<Value> = self.shipped.iter().map(|one| names::of_served(one)).collect();
         for at in 0..objects.len() {
             let own = if self.ships(&objects[at]) { &[][..] } else { &own };
-            let status = names::judge(&objects[at], &[&objects, own], &now);
+            let status = names::status_beside(&objects[at], &[&objects, own], &now);
             if status != objects[at]["status"] {
                 objects[at]["status"] = status;
                 changed.push(at);

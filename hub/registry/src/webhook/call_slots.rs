@@ -106,7 +106,7 @@ pub(super) async fn in_turn<T>(
     let outcome = tokio::time::timeout_at(end, call).await;
     // A call that had to wait for most of its time says little about the webhook.
     if outcome.is_ok() || began.elapsed() >= within / 2 {
-        turn.ended(outcome.is_ok());
+        turn.ended(if outcome.is_ok() { CallEnd::Answered } else { CallEnd::TimedOut });
     }
     outcome.unwrap_or_else(|_| Err(TIME_OUT.to_owned()))
 }
@@ -135,9 +135,9 @@ impl WebhookQueue {
 }
 
 impl Turn<'_> {
-    fn ended(&self, answered: bool) {
+    fn ended(&self, end: CallEnd) {
         if let Some(circuit) = &self.line.circuit {
-            circuit.lock().ended(answered, Instant::now());
+            circuit.lock().ended(end, Instant::now());
         }
     }
 }
@@ -146,6 +146,15 @@ impl Turn<'_> {
 const IN_A_ROW: u32 = 5;
 /// For how long it is not called then.
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallEnd {
+    /// In time, with an answer or an error.
+    Answered,
+    /// Nobody answered in time.
+    TimedOut,
+}
 
 /// What is remembered of a webhook that does not answer in time. Pure: it is told the time.
 #[derive(Debug, Default)]
@@ -171,9 +180,11 @@ impl Circuit {
         pause
     }
 
-    fn ended(&mut self, answered: bool, now: Instant) {
-        self.timeouts = if answered { 0 } else { self.timeouts.saturating_add(1) };
-        self.next = (!answered).then(|| now + PAUSE);
+    fn ended(&mut self, end: CallEnd, now: Instant) {
+        (self.timeouts, self.next) = match end {
+            CallEnd::Answered => (0, None),
+            CallEnd::TimedOut => (self.timeouts.saturating_add(1), Some(now + PAUSE)),
+        };
     }
 
     /// Whether it is of use to somebody who comes later.
@@ -193,15 +204,15 @@ mod tests {
         let within = Duration::from_secs(30);
         for _ in 0..IN_A_ROW {
             assert_eq!(circuit.pass(now, within), None);
-            circuit.ended(false, now);
+            circuit.ended(CallEnd::TimedOut, now);
         }
         assert_eq!(circuit.pass(now, within), Some(PAUSE));
         now += PAUSE;
         assert_eq!(circuit.pass(now, within), None);
         assert_eq!((circuit.pause(now), circuit.pass(now, within)), (Some(within), Some(within)));
-        circuit.ended(false, now);
+        circuit.ended(CallEnd::TimedOut, now);
         assert_eq!(circuit.pass(now, within), Some(PAUSE));
-        circuit.ended(true, now);
+        circuit.ended(CallEnd::Answered, now);
         assert_eq!(circuit.pass(now, within), None);
         assert!(!circuit.remembers(now));
     }

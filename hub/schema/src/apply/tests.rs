@@ -13,7 +13,8 @@ fn schema() -> SchemaRef<'static> {
 }
 
 fn writer<'a>(manager: &'a str, now: &'a str) -> Writer<'a> {
-    Writer { manager, api_version: "apps/v1", subresource: "", now, has_status: true }
+    let resets = ResetFields { by_status: &["metadata.labels"], ..ResetFields::GO };
+    Writer { manager, api_version: "apps/v1", subresource: "", now, has_status: true, resets }
 }
 
 fn deployment(spec: Value) -> Value {

@@ -141,18 +141,18 @@ fn aggregate_mpi_job(object: &mut Value, items: &[AggregatedStatusItem], _now: T
 
 /// How a job stands over all members.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum JobState {
     Failed,
     Succeeded,
     Going,
 }
 
-fn standing(items: &[AggregatedStatusItem]) -> Standing {
+fn standing(items: &[AggregatedStatusItem]) -> JobState {
     if reported(items).any(|status| holds(status, "Failed")) {
-        return Standing::Failed;
+        return JobState::Failed;
     }
     let done = items.iter().all(|item| item.status.as_ref().is_some_and(|status| holds(status, "Succeeded")));
-    if done { Standing::Succeeded } else { Standing::Going }
+    if done { JobState::Succeeded } else { JobState::Going }
 }
 
 /// What PyTorchJob and TFJob have in common: counts, and times. An earlier time of completion stays. Counts of 0 are left out.
@@ -167,7 +167,7 @@ fn common(object: &Value, items: &[AggregatedStatusItem]) -> Answer<Map<String, 
     put(&mut out, "startTime", times(items, "startTime").first().map(|time| json!(time)));
     put(&mut out, "lastReconcileTime", times(items, "lastReconcileTime").last().map(|time| json!(time)));
     let completion = match standing(items) {
-        Standing::Succeeded => times(items, "completionTime").last().map(|time| json!(time)),
+        JobState::Succeeded => times(items, "completionTime").last().map(|time| json!(time)),
         _ => present(object, &["status", "completionTime"]).cloned(),
     };
     put(&mut out, "completionTime", completion);
@@ -217,13 +217,13 @@ fn aggregate_py_torch_job(object: &mut Value, items: &[AggregatedStatusItem], _n
         all.push(condition("Created", true, "PyTorchJob is created.", Some(&times)));
     }
     if let Some(times) = last_of(items, "Running") {
-        let going = standing == Standing::Going;
+        let going = standing == JobState::Going;
         all.push(condition("Running", going, "PyTorchJob is running.", Some(times)));
     }
     if let Some(names) = clusters(items, |status| holds(status, "Failed")) {
         let message = format!("PyTorchJob executed failed in member clusters: {names}");
         all.push(condition("Failed", true, &message, last_of(items, "Failed")));
-    } else if standing == Standing::Succeeded {
+    } else if standing == JobState::Succeeded {
         let message = "PyTorchJob is successfully completed.";
         all.push(condition("Succeeded", true, message, last_of(items, "Succeeded")));
     }
@@ -240,7 +240,7 @@ fn aggregate_tf_job(object: &mut Value, items: &[AggregatedStatusItem], now: Tim
     let says = match (clusters(items, |status| holds(status, "Failed")), standing(items)) {
         (Some(names), _) => Some(json!({"type": "Failed", "status": "True", "reason": "TFJobFailed",
                                         "message": format!("TFJob executed failed in member clusters: {names}")})),
-        (None, Standing::Succeeded) => {
+        (None, JobState::Succeeded) => {
             Some(json!({"type": "Succeeded", "status": "True", "reason": "Completed",
                                                    "message": "TFJob completed successfully"}))
         }

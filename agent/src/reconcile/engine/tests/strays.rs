@@ -88,7 +88,7 @@ async fn objects_of_a_kind_that_nobody_holds_are_found_at_the_start_and_after_an
     rig.member.set_away(false);
     tokio::time::sleep(Duration::from_secs(3700)).await;
     assert_eq!(orphans(&rig), ["two"]);
-    // Told again after a start: the hub may not have heard.
+    // ReportedService again after a start: the hub may not have heard.
     let (member, shared) = rig.end().await;
     let ledger = Arc::try_unwrap(shared).unwrap_or_else(|_| panic!("in use")).ledger;
     let rig = Rig::new(member, ledger);

@@ -16,7 +16,8 @@ fn attached(referrers: &[(&str, &[&str])]) -> ResourceBinding {
 }
 
 fn without(binding: &ResourceBinding, name: &str, left: Left) -> ResourceBinding {
-    let others = |_: &str, other: &str| (other != name).then(|| Wish::of(&BindingSpec::default()));
+    let others =
+        |_: &str, other: &str| (other != name).then(|| DependencyPreferences::of(&BindingSpec::default()));
     detach(binding, "d", name, &others, left).unwrap()
 }
 

@@ -176,17 +176,7 @@ impl World {
         expressions: Option<&dyn ClusterExpressions>,
     ) -> Result<Step, Stays> {
         let (afresh, clusters) = (afresh(binding, self.now), self.clusters());
-        let input = Input {
-            binding: &afresh,
-            clusters: &clusters,
-            scheduler: "default-scheduler",
-            keeps_empty: false,
-            neighbours: Default::default(),
-            taken: Default::default(),
-            exact: self.exact(),
-            residency: Default::default(),
-            expressions,
-        };
+        let input = Input { exact: self.exact(), expressions, ..Input::plain(&afresh, &clusters) };
         let agents_are_asked = self.agents.is_some();
         decide(&Facts { binding, afresh: &input, agents_are_asked, now: self.now }, most)
     }

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use karmada_cel::apart;
 use karmada_definitions::resource::StorageId;
 use karmada_definitions::status::{Cause, Status};
 use karmada_schema::object::Stored;
@@ -16,6 +15,7 @@ use serde_json::Value;
 
 use super::policy::{Level, Policy, Standard};
 use super::standards::{in_brief, violations};
+use crate::block_in_place::apart;
 use crate::registry_context::RegistryContext;
 use crate::request::AdmissionRequest;
 
@@ -30,8 +30,8 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(1);
 /// # Errors
 /// 422 where labels of a policy cannot be read and could be before.
 pub(super) fn admit(context: &RegistryContext, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    let (policy, wrong) = of(request.object);
-    let before = request.old.map(of);
+    let (policy, wrong) = policy_of(request.object);
+    let before = request.old.map(policy_of);
     let known = before.as_ref().is_some_and(|(_, before)| *before == wrong);
     if !wrong.is_empty() && !known {
         let definition = request.definition;
@@ -44,7 +44,7 @@ pub(super) fn admit(context: &RegistryContext, request: &AdmissionRequest<'_>) -
     Ok(())
 }
 
-fn of(namespace: &Value) -> (Policy, Vec<Cause>) {
+fn policy_of(namespace: &Value) -> (Policy, Vec<Cause>) {
     let labels = &namespace["metadata"]["labels"];
     Policy::read(|key| labels.get(key).and_then(Value::as_str).map(str::to_owned))
 }

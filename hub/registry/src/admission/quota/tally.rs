@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karmada_api::quota::{self, Amounts, Kind};
 use karmada_definitions::resource::StorageId;
+use karmada_resource_quota::{self as quota, Amounts, Kind};
 use karmada_schema::object::ObjectKey;
 use karmada_store::Revision;
 use parking_lot::Mutex;

@@ -13,8 +13,8 @@ use karmada_schema::condition::put_among;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::AgentNote;
-use super::pending::Pending;
+use crate::agent_note::AgentNote;
+use crate::pending_works::Pending;
 
 /// Two clocks tell when an agent was last heard: what they differ by is no news.
 const SAME_MOMENT: SignedDuration = SignedDuration::from_secs(2);
@@ -205,11 +205,11 @@ fn connected(link: &ClusterLink) -> (&'static str, (&'static str, String)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pending::WaitingDeletes;
     use karmada_gateway::fleet::{HoldView, Progress};
     use karmada_gateway::ports::Batch;
 
     use super::*;
+    use crate::pending_works::WaitingDeletes;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()

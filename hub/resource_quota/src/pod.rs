@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{Amounts, add, add_all, amounts};
+use crate::{Amounts, add, add_all, amounts};
 use karmada_quantity::Quantity;
 
 /// The lists of containers that have resources.
@@ -16,7 +16,7 @@ pub fn of_the_whole(name: &str) -> bool {
 }
 
 /// Whether a Pod says anything of the whole that counts.
-pub(super) fn says_of_the_whole(spec: &Value) -> bool {
+pub(crate) fn says_of_the_whole(spec: &Value) -> bool {
     let sides = ["requests", "limits"].map(|side| spec["resources"][side].as_object());
     sides.into_iter().flatten().flatten().any(|(name, _)| of_the_whole(name))
 }
@@ -56,7 +56,7 @@ fn raise(all: &mut Amounts, to: Amounts) {
 }
 
 /// What a Pod uses of quotas, by every name that it counts for: with its overhead, in limits where there are any.
-pub(super) fn used(spec: &Value, used: &mut Amounts) {
+pub(crate) fn used(spec: &Value, used: &mut Amounts) {
     let overhead = amounts(&spec["overhead"]);
     let [mut requests, mut limits] = ["requests", "limits"].map(|side| resources(spec, side, of_the_whole));
     add_all(&mut requests, &overhead);
@@ -77,7 +77,7 @@ pub(super) fn used(spec: &Value, used: &mut Amounts) {
 }
 
 /// Whether a Pod asks for no processor and no memory, and has no limits of them.
-pub(super) fn is_best_effort(spec: &Value) -> bool {
+pub(crate) fn is_best_effort(spec: &Value) -> bool {
     let silent = |resources: &Value| {
         let sides = ["requests", "limits"].map(|side| amounts(&resources[side]));
         let mut all = sides.into_iter().flatten();

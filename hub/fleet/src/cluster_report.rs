@@ -62,7 +62,7 @@ enum Status {
 ///
 /// # Errors
 /// What is wrong with it, for the log.
-pub(super) fn read(json: &[u8]) -> Result<Value, String> {
+pub fn read(json: &[u8]) -> Result<Value, String> {
     let reported: Value = serde_json::from_slice(json).map_err(|error| format!("it is no JSON: {error}"))?;
     let mut typed = Report::deserialize(&reported)
         .map_err(|error| format!("it has not the shape of a cluster's status: {error}"))?;
@@ -158,7 +158,7 @@ fn at_most(what: &str, count: usize, most: usize) -> Result<(), String> {
 }
 
 /// Writes what a site reported into its Cluster. What is not reported stays: of a member that does not answer, only its condition is known.
-pub(super) fn put(cluster: &mut Value, reported: &Value, now: &str) {
+pub fn put(cluster: &mut Value, reported: &Value, now: &str) {
     for told in reported["conditions"].as_array().into_iter().flatten() {
         let held = cluster["status"]["conditions"].as_array().map_or(0, Vec::len);
         let is_known = told["type"].as_str().is_some_and(|kind| condition::find(cluster, kind).is_some());

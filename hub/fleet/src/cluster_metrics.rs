@@ -6,16 +6,19 @@ use std::fmt::Write as _;
 
 use karmada_api::cluster::{Cluster, ResourceSummary};
 use karmada_api::strings::{annotations, conditions};
+use karmada_core::orphans::Orphans;
 use karmada_gateway::fleet::{ClusterLink, SessionView};
 
-use super::AgentNote;
-use super::pending::Pending;
-use karmada_core::orphans::Orphans;
+use crate::agent_note::AgentNote;
+use crate::pending_works::Pending;
 
 /// What is known of a cluster.
-pub(super) struct Seen<'a> {
+pub struct Seen<'a> {
+    /// The object.
     pub cluster: Cluster,
+    /// Its link, where one is known.
     pub link: Option<&'a ClusterLink>,
+    /// What has not got there.
     pub pending: Pending,
 }
 
@@ -125,7 +128,7 @@ fn flag(holds: bool) -> Option<f64> {
 }
 
 /// The lines, and how many agents are connected.
-pub(super) fn page(clusters: &[Seen<'_>], sessions: usize) -> String {
+pub fn page(clusters: &[Seen<'_>], sessions: usize) -> String {
     let mut out = String::new();
     for Gauge { name, help, value } in &GAUGES {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
@@ -146,8 +149,8 @@ pub(super) fn page(clusters: &[Seen<'_>], sessions: usize) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::pending::WaitingDeletes;
     use super::*;
+    use crate::pending_works::WaitingDeletes;
 
     #[test]
     fn a_figure_that_a_cluster_does_not_have_has_no_line() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_controllers::port::Key;
-use karmada_controllers::runner::{Action, Controller, Error};
+use karmada_controllers::runner::{Action, Controller, Error, Source};
 use karmada_gateway::Gateway;
 use karmada_gateway::fleet::{AGAIN, StatusVerdict};
 use karmada_registry::Registry;
@@ -21,20 +21,25 @@ use karmada_core::orphans::Orphans;
 const ORPHANS_AGAIN: Duration = Duration::from_secs(60);
 
 /// Looks at every Cluster that changes.
-pub struct Repair {
+pub struct ClusterStatusRepair {
     registry: Arc<Registry>,
     gateway: Arc<Gateway>,
 }
 
-impl Repair {
+impl ClusterStatusRepair {
     /// One that asks through the gateway.
-    pub fn new(registry: Arc<Registry>, gateway: Arc<Gateway>) -> Arc<Repair> {
-        Arc::new(Repair { registry, gateway })
+    pub fn new(registry: Arc<Registry>, gateway: Arc<Gateway>) -> Arc<ClusterStatusRepair> {
+        Arc::new(ClusterStatusRepair { registry, gateway })
+    }
+
+    /// What wakes this controller: a Cluster.
+    pub fn wakes() -> Vec<Source<Key>> {
+        vec![Source::own("cluster.karmada.io/v1alpha1", "Cluster")]
     }
 }
 
 #[async_trait::async_trait]
-impl Controller for Repair {
+impl Controller for ClusterStatusRepair {
     type Key = Key;
 
     fn name(&self) -> &'static str {

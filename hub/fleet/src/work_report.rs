@@ -7,26 +7,29 @@ use bytes::Bytes;
 use karmada_api::strings::{conditions, finalizers};
 use karmada_gateway::body_hash;
 use karmada_gateway::ports::WorkReport;
-use karmada_proto::digest::{self, Content, Fares};
+use karmada_proto::digest::{self, Content, ReportedOutcome};
 use karmada_schema::condition;
 use karmada_schema::object::meta;
 use serde_json::{Value, json};
 
 /// The body of a Work: its generation, and the hash of what is in it in that generation.
-pub(super) type Body = (u64, Bytes);
+pub type Body = (u64, Bytes);
 
 /// A Work's generation; 0 where it has none.
-pub(super) fn generation(work: &Value) -> u64 {
+pub fn generation(work: &Value) -> u64 {
     work["metadata"]["generation"].as_u64().unwrap_or(0)
 }
 
 /// Reads what runs on the site, as JSON; nothing where the report does not say.
-pub(super) fn statuses(report: &WorkReport) -> Result<Option<Value>, serde_json::Error> {
+///
+/// # Errors
+/// It is no JSON.
+pub fn statuses(report: &WorkReport) -> Result<Option<Value>, serde_json::Error> {
     report.manifest_statuses.as_ref().map(|bytes| serde_json::from_slice(bytes)).transpose()
 }
 
 /// Writes a report into the Work that it is about; a Work of another life stays as it is. `present` is the body that the Work has.
-pub(super) fn put(
+pub fn put(
     work: &mut Value,
     report: &WorkReport,
     statuses: Option<&Value>,
@@ -70,7 +73,7 @@ fn say_dispatched(work: &mut Value, now: &str) {
 
 /// How a Work stands, as its agent would tell it; `None` where there is nothing to tell, or it cannot be read. What is being deleted waits
 /// for the agent's word in any case.
-pub(super) fn content(work: &Bytes) -> Option<Content> {
+pub fn content(work: &Bytes) -> Option<Content> {
     let hash = body_hash(work)?;
     let work: Value = serde_json::from_slice(work).ok()?;
     let text = |condition: &'_ Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
@@ -81,7 +84,7 @@ pub(super) fn content(work: &Bytes) -> Option<Content> {
     }
     let said = applied
         .map(|applied| (applied["status"] == "True", text(applied, "reason"), text(applied, "message")));
-    Some(digest::status_row(Fares {
+    Some(digest::status_row(ReportedOutcome {
         uid: meta::text(&work, "uid"),
         hash: &hash,
         generation: applied.and_then(|applied| applied["observedGeneration"].as_u64()).unwrap_or_default(),
@@ -91,7 +94,7 @@ pub(super) fn content(work: &Bytes) -> Option<Content> {
 }
 
 /// Lets go of a Work whose objects the site removed. Whether this is the life of the Work that is meant, and it waits for that.
-pub(super) fn let_go(work: &mut Value, uid: &str) -> bool {
+pub fn let_go(work: &mut Value, uid: &str) -> bool {
     let is_meant = meta::text(work, "uid") == uid && meta::deleting(work);
     if is_meant {
         let mut left = meta::finalizers(work);

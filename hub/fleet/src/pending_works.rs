@@ -1,18 +1,13 @@
-//! Which Works of a cluster have not got there: not applied as they are now, or still to be taken away. Counted when somebody asks.
+//! Which Works of a cluster have not got there: not applied as they are now, or still to be taken away.
 //!
-//! In: the watch cache's Works. Out: how many, and the one that has waited for the longest. What was found of a Work is kept until the Work changes, so that asking again parses
-//! only what changed since.
+//! In: a Work as JSON; or how far all of a cluster's have got, and the moment. Out: since when it waits; or how many wait, and for whom. Pure.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karmada_api::names::execution_namespace;
 use karmada_api::strings::{conditions, labels};
 use karmada_core::removal_limit::{self, held_since_text};
-use karmada_definitions::resource::StorageId;
-use karmada_gateway::SharedFleet;
 use karmada_gateway::fleet::{WorkProgress, WorkProgressCache};
-use karmada_registry::Registry;
 use serde_json::Value;
 
 /// What of a cluster has not got there.
@@ -38,7 +33,7 @@ pub struct WaitingDeletes {
 impl WaitingDeletes {
     /// The Works held back before the current second. More may be held back within this second under the same moment: they are shown in the next
     /// one, so that nobody confirms what they have not seen.
-    fn of(looks: &WorkProgressCache, now: Timestamp) -> Option<WaitingDeletes> {
+    pub fn of(looks: &WorkProgressCache, now: Timestamp) -> Option<WaitingDeletes> {
         let all = || looks.values().filter_map(|look| look.held);
         let settled = || all().filter(|since| since.as_second() != now.as_second());
         settled().max().map(|last| WaitingDeletes { count: settled().count(), last })
@@ -50,46 +45,17 @@ impl WaitingDeletes {
     }
 }
 
-/// The counts of one hub.
-pub struct PendingWorks {
-    registry: Arc<Registry>,
-    fleet: Arc<SharedFleet>,
-}
-
-impl PendingWorks {
-    /// Over a registry. What was found of Works is kept in the fleet's state, with their clusters.
-    pub fn new(registry: Arc<Registry>, fleet: Arc<SharedFleet>) -> PendingWorks {
-        PendingWorks { registry, fleet }
-    }
-
-    /// How many Works of the cluster have not got there.
-    pub fn count(&self, cluster: &str) -> usize {
-        self.of(cluster).count
-    }
-
-    /// The Works of the cluster that have not got there.
-    pub fn of(&self, cluster: &str) -> Pending {
-        let resource_cache = self.registry.cache().of_resource(&StorageId("work.karmada.io/works".into()));
-        let works = resource_cache.snapshot(&execution_namespace(cluster)).items;
-        let before = self.fleet.take_looks(cluster);
-        let looks: WorkProgressCache = works
-            .iter()
-            .map(|work| {
-                let name: Arc<str> = work.key.name.clone();
-                let known = before.get(&name).filter(|look| look.revision == work.revision);
-                let look = known.copied().unwrap_or_else(|| look_at(work.revision, &work.value()));
-                (name, look)
-            })
-            .collect();
+impl Pending {
+    /// Of Works that have got so far.
+    pub fn of(looks: &WorkProgressCache, now: Timestamp) -> Pending {
         let waiting = || looks.iter().filter_map(|(name, look)| Some((name.clone(), look.pending?)));
         let (count, oldest) = (waiting().count(), waiting().min_by_key(|(_, since)| *since));
-        let held = WaitingDeletes::of(&looks, self.registry.now());
-        self.fleet.keep_looks(cluster, looks);
-        Pending { count, oldest, held }
+        Pending { count, oldest, held: WaitingDeletes::of(looks, now) }
     }
 }
 
-fn look_at(revision: u64, work: &Value) -> WorkProgress {
+/// How far a Work has got, at a revision of it.
+pub fn look_at(revision: u64, work: &Value) -> WorkProgress {
     WorkProgress { revision, pending: pending_since(work), held: held_since(work) }
 }
 
