@@ -193,9 +193,9 @@ impl View {
             return;
         }
         match question {
-            NodeQuestion::Room(RoomWanted { of, quotas }, answer) => {
+            NodeQuestion::Room(RoomWanted { of, quotas, assumed }, answer) => {
                 let (nodes, pods) = (self.nodes.values(), self.pods.values());
-                let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &[] };
+                let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &assumed };
                 let count = match &of {
                     Wanted::Replicas(requirements) => node_room::replicas(&room, requirements.as_ref()),
                     Wanted::Sets { namespace, components } => {

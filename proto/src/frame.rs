@@ -445,6 +445,18 @@ mod tests {
                     requirements: Bytes::from_static(b"{}"),
                     namespace: "n1".to_owned(),
                     quotas_count: true,
+                    assumed: Bytes::new(),
+                })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 4,
+                question: Some(ask::Question::RoomFor(RoomFor {
+                    requirements: Bytes::from_static(b"{}"),
+                    namespace: "n1".to_owned(),
+                    quotas_count: true,
+                    assumed: Bytes::from_static(b"[{}]"),
                 })),
             }),
             B::Ask(Ask {
@@ -455,6 +467,18 @@ mod tests {
                     components: Bytes::from_static(b"[]"),
                     namespace: "n1".to_owned(),
                     quotas_count: true,
+                    assumed: Bytes::new(),
+                })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 8,
+                question: Some(ask::Question::RoomForSets(RoomForSets {
+                    components: Bytes::from_static(b"[]"),
+                    namespace: "n1".to_owned(),
+                    quotas_count: true,
+                    assumed: Bytes::from_static(b"[{}]"),
                 })),
             }),
             B::Ask(Ask {

@@ -75,7 +75,7 @@ async fn room_is_told_once_nodes_and_pods_are_known() {
     let mut questions = shared.take_node_questions();
     let cpu = |amount: &str| serde_json::from_value(json!({"resourceRequest": {"cpu": amount}})).unwrap();
     let mut view = View::default();
-    let room = |of| shared.ask_for_room(RoomWanted { of, quotas: Vec::new() }).unwrap();
+    let room = |of| shared.ask_for_room(RoomWanted { of, quotas: Vec::new(), assumed: Vec::new() }).unwrap();
     let mut answered = room(Wanted::Replicas(Some(cpu("3"))));
     view.tell(asked(&mut questions).await.unwrap());
     assert!(answered.try_recv().is_err(), "not known yet");

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use karmada_api::binding::ReplicaRequirements;
+use karmada_interpreter::node_room::Assumed;
 use karmada_interpreter::nodes_and_pods::PodUse;
 use karmada_pods::usage::PodUsages;
 use karmada_pods::{quotas, unschedulable};
@@ -107,6 +108,8 @@ fn refusal(code: AskRefusalCode, message: impl Into<String>) -> answer::Result {
 /// A question for room that could be read.
 struct RoomQuestion {
     wanted: Wanted,
+    /// What takes room and may not be seen as Pods yet.
+    assumed: Vec<Assumed>,
     /// The namespace whose quotas are a bound, where quotas count.
     quotas_of: Option<String>,
 }
@@ -114,23 +117,32 @@ struct RoomQuestion {
 impl RoomQuestion {
     /// Of Pods of one sort; in words why it cannot be read.
     fn replicas(question: RoomFor) -> Result<Self, String> {
-        let RoomFor { requirements, namespace, quotas_count } = question;
+        let RoomFor { requirements, namespace, quotas_count, assumed } = question;
         let mut requirements: Option<ReplicaRequirements> =
             serde_json::from_slice(&requirements).map_err(|error| format!("the requirements: {error}"))?;
         if quotas_count {
             requirements.get_or_insert_default().namespace.clone_from(&namespace);
         }
-        Ok(Self { wanted: Wanted::Replicas(requirements), quotas_of: quotas_count.then_some(namespace) })
+        let (wanted, quotas_of) = (Wanted::Replicas(requirements), quotas_count.then_some(namespace));
+        Ok(Self { wanted, assumed: taken(&assumed)?, quotas_of })
     }
 
     /// Of whole sets; in words why it cannot be read.
     fn sets(question: RoomForSets) -> Result<Self, String> {
-        let RoomForSets { components, namespace, quotas_count } = question;
+        let RoomForSets { components, namespace, quotas_count, assumed } = question;
         let components =
             serde_json::from_slice(&components).map_err(|error| format!("the components: {error}"))?;
         let quotas_of = quotas_count.then(|| namespace.clone());
-        Ok(Self { wanted: Wanted::Sets { namespace, components }, quotas_of })
+        Ok(Self { wanted: Wanted::Sets { namespace, components }, assumed: taken(&assumed)?, quotas_of })
     }
+}
+
+/// What was placed a moment ago, as a question tells it; a hub that does not know of it tells nothing.
+fn taken(assumed: &[u8]) -> Result<Vec<Assumed>, String> {
+    if assumed.is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_slice(assumed).map_err(|error| format!("what is assumed: {error}"))
 }
 
 /// How much has room: the summary knows the nodes and Pods, the member the quotas, which are read where they count.
@@ -139,7 +151,7 @@ async fn room_for(
     question: Result<RoomQuestion, String>,
     within: Duration,
 ) -> answer::Result {
-    let RoomQuestion { wanted, quotas_of } = match question {
+    let RoomQuestion { wanted, assumed, quotas_of } = match question {
         Ok(question) => question,
         Err(why) => return refusal(AskRefusalCode::BadQuestion, why),
     };
@@ -150,7 +162,7 @@ async fn room_for(
                 .map_err(|why| refusal(AskRefusalCode::NotKnown, format!("its ResourceQuotas: {why}")))?,
             None => Vec::new(),
         };
-        let wanted = RoomWanted { of: wanted, quotas };
+        let wanted = RoomWanted { of: wanted, quotas, assumed };
         let busy = || refusal(AskRefusalCode::AskBusy, "too many ask for room at once");
         let answered = asked.shared.ask_for_room(wanted).ok_or_else(busy)?;
         answered.await.map_err(|_| refusal(AskRefusalCode::NotKnown, NOT_YET))
