@@ -430,6 +430,8 @@ pub mod events {
     pub const SYNC_SERVICE_FAILED: &str = "SyncServiceFailed";
     /// Where a Service is reached could not be told to clusters.
     pub const DISPATCH_ENDPOINT_SLICE_FAILED: &str = "DispatchEndpointSliceFailed";
+    /// Several clusters tell the same address of a Service.
+    pub const CLUSTER_NETWORKS_OVERLAP: &str = "ClusterNetworksOverlap";
     /// The Service of a ServiceImport was written.
     pub const SYNC_DERIVED_SERVICE_SUCCEED: &str = "SyncDerivedServiceSucceed";
     /// The Service of a ServiceImport could not be written.
