@@ -57,6 +57,7 @@ use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::ledger_backup::LedgerBackup;
 use crate::link::dial::{Connector, Transports};
+use crate::member::topology::Topology;
 use crate::member::verified_member::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::agent_objects::Own;
@@ -128,6 +129,14 @@ impl Default for Config {
             status: StatusOptions::default(),
             join_patience: Duration::from_secs(30),
         }
+    }
+}
+
+impl Config {
+    /// Where the cluster is, as far as a person said it.
+    fn said_topology(&self) -> Topology {
+        let Self { provider, region, zones, .. } = self.clone();
+        Topology { provider, region, zones }
     }
 }
 
@@ -349,6 +358,7 @@ fn link_parts(
         member: parts.member.clone(),
         tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed.clone())),
         usages: Arc::new(karmada_pods::usage::PodUsages::new(parts.member.clone(), parts.clock())),
+        said_topology: config.said_topology(),
         transports: config.transports,
     }
 }

@@ -34,7 +34,7 @@ use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
     AgentNoteController, ClusterLinks, ClusterNews, Contacts, Estimates, FleetQueues,
-    InterpreterWebhookCalls, Models, PodUsages, Repair, ResidencyStatus, SessionGuard,
+    InterpreterWebhookCalls, Models, PodUsages, Repair, ResidencyStatus, SessionGuard, TopologyQuestions,
 };
 use crate::randomness;
 use crate::registry_api::RegistryApi;
@@ -241,6 +241,11 @@ impl ControlLoops {
     /// Starts the loop that holds Clusters to what their agents said.
     pub fn repair(&self, repair: Arc<Repair>) {
         self.run(repair, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
+    }
+
+    /// Starts the loop that asks agents where their clusters are.
+    pub fn topologies(&self, questions: Arc<TopologyQuestions>) {
+        self.run(questions, Arc::default(), vec![Source::own(CLUSTER_API, "Cluster")]);
     }
 
     /// Starts the loop that holds sessions to what is written on their Clusters.

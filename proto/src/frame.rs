@@ -316,6 +316,14 @@ mod tests {
                 result: Some(answer::Result::Unschedulable(Unschedulable { replicas: 1 })),
             }),
             B::Answer(Answer { id: 1, result: Some(answer::Result::PodUsage(usage())) }),
+            B::Answer(Answer {
+                id: 1,
+                result: Some(answer::Result::Topology(Topology {
+                    provider: "p1".into(),
+                    region: "r2".into(),
+                    zones: vec!["z3".into()],
+                })),
+            }),
             B::AskHub(AskHub {
                 id: 1,
                 kind: 3,
@@ -496,6 +504,12 @@ mod tests {
                     name: "n2".into(),
                     longer_than_seconds: 3,
                 })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 9,
+                question: Some(ask::Question::TopologyOf(TopologyOf {})),
             }),
             B::Ask(Ask {
                 id: 1,

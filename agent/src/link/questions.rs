@@ -15,8 +15,8 @@ use karmada_interpreter::nodes_and_pods::PodUse;
 use karmada_pods::usage::PodUsages;
 use karmada_pods::{quotas, unschedulable};
 use karmada_proto::v1::{
-    Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, RoomForSets, Unschedulable, UnschedulableOf,
-    answer, ask,
+    self, Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, RoomForSets, Unschedulable,
+    UnschedulableOf, answer, ask,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -24,6 +24,7 @@ use super::hub::Hub;
 use crate::agent_state::{AgentState, RoomWanted, Wanted};
 use crate::clock_and_random::ClockAndRandom;
 use crate::member::Member;
+use crate::member::topology::Topology;
 use crate::tunnel::Tunnels;
 
 /// No question is thought about for longer.
@@ -42,6 +43,8 @@ pub(super) struct AnswerSources {
     pub tunnels: Arc<Tunnels>,
     /// What Pods use.
     pub usages: Arc<PodUsages>,
+    /// Where the member is, as far as a person said it.
+    pub said_topology: Topology,
     /// The wall clock.
     pub sources: ClockAndRandom,
 }
@@ -84,6 +87,10 @@ impl Questions {
             Some(ask::Question::PodUsageOf(wanted)) => {
                 let usages = self.asked.usages.clone();
                 async move { usages.answer(wanted, within).await }.boxed()
+            }
+            Some(ask::Question::TopologyOf(_)) => {
+                let (said, member) = (self.asked.said_topology.clone(), self.asked.member.clone());
+                async move { topology(said.completed_by(&*member, within).await) }.boxed()
             }
             None => {
                 std::future::ready(refusal(AskRefusalCode::UnknownQuestion, "it is not known here")).boxed()
@@ -172,6 +179,12 @@ async fn room_for(
         Ok(Err(refused)) => refused,
         Err(_) => too_long(),
     }
+}
+
+/// Where the member is; what its Nodes do not say, or do not say in time, is open.
+fn topology(found: Topology) -> answer::Result {
+    let Topology { provider, region, zones } = found;
+    answer::Result::Topology(v1::Topology { provider, region, zones })
 }
 
 fn too_long() -> answer::Result {

@@ -6,8 +6,8 @@ use karmada_agent::member::Member as _;
 use karmada_gateway::session::Document;
 use karmada_gateway::{AskError, TunnelError};
 use karmada_proto::v1::{
-    PodUsageOf, Room, RoomFor, RoomForSets, Table, TunnelRequest, TunnelResetCode, Unschedulable,
-    UnschedulableOf, answer, ask,
+    PodUsageOf, Room, RoomFor, RoomForSets, Table, Topology, TopologyOf, TunnelRequest, TunnelResetCode,
+    Unschedulable, UnschedulableOf, answer, ask,
 };
 
 use super::*;
@@ -44,6 +44,9 @@ async fn an_agent_tells_the_room_on_its_nodes() {
         let told = asked(room(&requirements)).await;
         assert_eq!(told, Ok(answer::Result::Room(Room { replicas })), "{requirements}");
     }
+    // Nodes of a member in memory say nothing of where they are.
+    let nowhere = answer::Result::Topology(Topology::default());
+    assert_eq!(asked(ask::Question::TopologyOf(TopologyOf {})).await, Ok(nowhere));
     // What was placed a moment ago takes room, whether or not a hub tells of it: one Pod of three CPUs on either node.
     let assumed = json!([{"namespace": "shop", "components": [
         {"replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "3"}}}]}]);
