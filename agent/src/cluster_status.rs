@@ -223,11 +223,13 @@ pub async fn run(
     let mut service_names = shared.service_names.subscribe();
     loop {
         if Instant::now() >= next_look {
+            let begun = Instant::now();
             let probe = member.probe().await;
             shown = readiness.observe(probe, started.elapsed());
             if probe != Probe::Unreachable {
                 look(&*member, &mut view).await;
             }
+            shared.counts.status_synced.note(begun.elapsed());
             next_look = Instant::now() + options.frequency;
             next_report = Instant::now();
         }

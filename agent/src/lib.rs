@@ -14,6 +14,7 @@
 pub mod announce;
 pub mod cause;
 pub mod command_line;
+pub mod counted_member;
 pub mod counts;
 pub mod enrolment;
 pub mod join;
@@ -51,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent_state::AgentState;
 use crate::cause::Cause;
 use crate::cluster_status::StatusOptions;
+use crate::counted_member::CountedMember;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
@@ -404,7 +406,8 @@ async fn work(
     let names = ClusterNames { before: ledger.is_of(&cluster)?, now: cluster.clone() };
     let shared = AgentState::new(ledger, parts.link.clone());
     let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
-    let engine = engine_parts(&config, &parts, &shared, names);
+    let member = CountedMember::new(parts.member.clone(), shared.counts.writes.clone());
+    let engine = engine_parts(&config, &Parts { member, ..parts.clone() }, &shared, names);
     let link = link_parts(&config, &parts, &shared, identity, enrolment);
     // Whichever ends first, by an error, ends the others.
     let guarded = async |task: Result<(), LedgerError>| {
