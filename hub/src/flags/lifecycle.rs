@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(taint_policies, NoExecute::Refused);
         assert!(!loops.asks_for_room && descheduling.is_none());
         assert_eq!(rebalancing, None, "nobody's replicas are moved");
-        assert_eq!(estimates, std::time::Duration::from_secs(3));
+        assert_eq!(estimates, Duration::from_secs(3));
     }
 
     #[test]
@@ -240,8 +240,8 @@ mod tests {
         assert_eq!(options.graceful_timeout.as_secs(), 90);
         assert_eq!(taint_policies, NoExecute::Allowed);
         assert!(loops.asks_for_room);
-        assert_eq!(estimates, std::time::Duration::from_millis(500));
-        let (interval, threshold) = (SignedDuration::from_secs(30), std::time::Duration::ZERO);
+        assert_eq!(estimates, Duration::from_millis(500));
+        let (interval, threshold) = (SignedDuration::from_secs(30), Duration::ZERO);
         assert_eq!(descheduling, Some(Descheduling { interval, threshold }));
         let budget = NonZeroU32::new(7).unwrap();
         assert_eq!(rebalancing, Some(RebalancingOptions { interval, budget }));
