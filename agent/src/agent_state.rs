@@ -10,7 +10,7 @@ use std::sync::Arc;
 use karmada_api::binding::{Component, ReplicaRequirements};
 use karmada_api::cluster::ResourceModel;
 use karmada_api::defaulting::cluster::standard_models;
-use karmada_interpreter::node_room::Quota;
+use karmada_interpreter::node_room::{Assumed, Quota};
 use karmada_interpreter::nodes_and_pods::PodUse;
 use karmada_proto::one_line;
 use parking_lot::Mutex;
@@ -56,6 +56,8 @@ pub struct RoomWanted {
     pub of: Wanted,
     /// The ResourceQuotas that are a bound beside the nodes.
     pub quotas: Vec<Quota>,
+    /// What was placed on the member, and takes room there though it may not be seen as Pods yet.
+    pub assumed: Vec<Assumed>,
 }
 
 /// What room is counted in.

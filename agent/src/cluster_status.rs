@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use karmada_api::cluster::{ApiEnablement, ResourceModel};
-use karmada_api::readiness::Thresholds;
+use karmada_api::readiness::{Readiness, Thresholds};
 use karmada_api::strings::conditions as c;
 use karmada_interpreter::node_room::{self, NodeRoom};
 use karmada_interpreter::nodes_and_pods::{NodeOffer, PodUse};
@@ -47,41 +47,6 @@ impl Default for StatusOptions {
     fn default() -> Self {
         let frequency = Duration::from_secs(10);
         StatusOptions { frequency, thresholds: Thresholds::default(), resource_modeling: true }
-    }
-}
-
-/// Readiness with hysteresis. Pure; `now` is monotonic.
-#[derive(Debug, Default)]
-pub struct Readiness {
-    thresholds: Thresholds,
-    shown: Option<Probe>,
-    other_since: Option<Duration>,
-}
-
-impl Readiness {
-    /// Nothing is known yet.
-    pub fn new(thresholds: Thresholds) -> Self {
-        Readiness { thresholds, ..Readiness::default() }
-    }
-
-    /// Takes a probe's answer; what to show.
-    pub fn observe(&mut self, probe: Probe, now: Duration) -> Probe {
-        let Some(shown) = self.shown else {
-            self.shown = Some(probe);
-            return probe;
-        };
-        if (probe == Probe::Ok) == (shown == Probe::Ok) {
-            self.other_since = None;
-            self.shown = Some(probe);
-            return probe;
-        }
-        let since = *self.other_since.get_or_insert(now);
-        let lasts = if probe == Probe::Ok { self.thresholds.success } else { self.thresholds.failure };
-        if now.saturating_sub(since) >= lasts.unsigned_abs() {
-            (self.shown, self.other_since) = (Some(probe), None);
-            return probe;
-        }
-        shown
     }
 }
 
@@ -193,9 +158,9 @@ impl View {
             return;
         }
         match question {
-            NodeQuestion::Room(RoomWanted { of, quotas }, answer) => {
+            NodeQuestion::Room(RoomWanted { of, quotas, assumed }, answer) => {
                 let (nodes, pods) = (self.nodes.values(), self.pods.values());
-                let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &[] };
+                let room = NodeRoom { nodes: &nodes, pods: &pods, quotas: &quotas, assumed: &assumed };
                 let count = match &of {
                     Wanted::Replicas(requirements) => node_room::replicas(&room, requirements.as_ref()),
                     Wanted::Sets { namespace, components } => {
@@ -258,11 +223,13 @@ pub async fn run(
     let mut service_names = shared.service_names.subscribe();
     loop {
         if Instant::now() >= next_look {
+            let begun = Instant::now();
             let probe = member.probe().await;
             shown = readiness.observe(probe, started.elapsed());
             if probe != Probe::Unreachable {
                 look(&*member, &mut view).await;
             }
+            shared.counts.status_synced.note(begun.elapsed());
             next_look = Instant::now() + options.frequency;
             next_report = Instant::now();
         }

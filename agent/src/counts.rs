@@ -3,8 +3,11 @@
 //! In: what happened, and how long it took. Out: numbers; each part adds to its own fields, [`crate::metrics`] reads
 //! them all.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
+
+use crate::counted_member::WriteCounts;
 
 /// Upper ends of the buckets of durations, in seconds: 1 ms, and twice as much eleven times, as upstream has them.
 pub const BUCKETS: [f64; 12] =
@@ -37,6 +40,10 @@ pub struct Counts {
     pub removed: AtomicU64,
     /// Times that an object was brought back to what the hub says.
     pub drifted: AtomicU64,
+    /// How long it took to find out how the member is.
+    pub status_synced: Durations,
+    /// What was written to the member, by kind.
+    pub writes: Arc<WriteCounts>,
 }
 
 /// How often something was done, and how long it took, by buckets.

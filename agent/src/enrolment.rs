@@ -11,7 +11,6 @@ use karmada_api::object;
 use karmada_certs::JoinToken;
 
 use crate::identity::Identity;
-use crate::member::topology::Topology;
 use crate::member::{self, MemberError};
 use crate::{AgentError, Config, Parts, join, retry};
 
@@ -81,7 +80,7 @@ impl Enrolment {
         {
             return Err(AgentError::ControlPlane);
         }
-        let place = self.place().await;
+        let place = config.said_topology().completed_by(&**member, NODES).await;
         // The same over restarts: the hub grants a name to the key that holds it, as often as it asks.
         let key = parts.identity_store.joining_key().await?;
         let ask = join::Ask {
@@ -100,19 +99,6 @@ impl Enrolment {
         parts.identity_store.save(&identity).await?;
         tracing::info!(cluster = identity.cluster_name, "joined");
         Ok(identity)
-    }
-
-    /// Where the cluster is: as a person said; what nobody said, as its Nodes say.
-    async fn place(&self) -> Topology {
-        let Config { provider, region, zones, .. } = self.config.clone();
-        let is_said = !provider.is_empty() && !region.is_empty() && !zones.is_empty();
-        let found =
-            if is_said { Topology::default() } else { Topology::look(&*self.parts.member, NODES).await };
-        Topology {
-            provider: if provider.is_empty() { found.provider } else { provider },
-            region: if region.is_empty() { found.region } else { region },
-            zones: if zones.is_empty() { found.zones } else { zones },
-        }
     }
 
     fn token(&self) -> Result<JoinToken, AgentError> {

@@ -14,6 +14,7 @@
 pub mod announce;
 pub mod cause;
 pub mod command_line;
+pub mod counted_member;
 pub mod counts;
 pub mod enrolment;
 pub mod join;
@@ -51,12 +52,14 @@ use tokio_util::sync::CancellationToken;
 use crate::agent_state::AgentState;
 use crate::cause::Cause;
 use crate::cluster_status::StatusOptions;
+use crate::counted_member::CountedMember;
 use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore, IdentityStoreError};
 use crate::join::JoinError;
 use crate::ledger::{Ledger, LedgerError};
 use crate::ledger_backup::LedgerBackup;
 use crate::link::dial::{Connector, Transports};
+use crate::member::topology::Topology;
 use crate::member::verified_member::ProvenMember;
 use crate::member::{Member, MemberError};
 use crate::reconcile::agent_objects::Own;
@@ -128,6 +131,14 @@ impl Default for Config {
             status: StatusOptions::default(),
             join_patience: Duration::from_secs(30),
         }
+    }
+}
+
+impl Config {
+    /// Where the cluster is, as far as a person said it.
+    fn said_topology(&self) -> Topology {
+        let Self { provider, region, zones, .. } = self.clone();
+        Topology { provider, region, zones }
     }
 }
 
@@ -349,6 +360,7 @@ fn link_parts(
         member: parts.member.clone(),
         tunnels: Arc::new(Tunnels::new(parts.member.clone(), config.allowed.clone())),
         usages: Arc::new(karmada_pods::usage::PodUsages::new(parts.member.clone(), parts.clock())),
+        said_topology: config.said_topology(),
         transports: config.transports,
     }
 }
@@ -394,7 +406,8 @@ async fn work(
     let names = ClusterNames { before: ledger.is_of(&cluster)?, now: cluster.clone() };
     let shared = AgentState::new(ledger, parts.link.clone());
     let told = tell_trouble(shared.ledger.health(), trouble, stop.clone());
-    let engine = engine_parts(&config, &parts, &shared, names);
+    let member = CountedMember::new(parts.member.clone(), shared.counts.writes.clone());
+    let engine = engine_parts(&config, &Parts { member, ..parts.clone() }, &shared, names);
     let link = link_parts(&config, &parts, &shared, identity, enrolment);
     // Whichever ends first, by an error, ends the others.
     let guarded = async |task: Result<(), LedgerError>| {

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_state::{AgentState, LinkView};
+use crate::counts::Durations;
 
 /// Callers at once; more wait.
 const CALLERS: usize = 8;
@@ -40,7 +41,8 @@ fn text(shared: &AgentState, cluster: &str) -> String {
     let mut out = String::new();
     gauges(&mut out, shared, cluster);
     counters(&mut out, shared);
-    durations(&mut out, shared);
+    durations(&mut out, shared, cluster);
+    shared.counts.writes.page(&mut out, cluster);
     process(&mut out);
     out
 }
@@ -107,22 +109,27 @@ fn counters(out: &mut String, shared: &AgentState) {
 }
 
 /// How long what happened took.
-fn durations(out: &mut String, shared: &AgentState) {
-    let name = "work_sync_workload_duration_seconds";
+fn durations(out: &mut String, shared: &AgentState, cluster: &str) {
+    let counts = &shared.counts;
+    let synced = [("result=\"success\"", &counts.synced), ("result=\"error\"", &counts.sync_failed)];
     let help = "How long Works took to be brought to the member.";
+    histogram(out, "work_sync_workload_duration_seconds", help, &synced);
+    let member = format!("member_cluster={cluster:?}");
+    let help = "How long it took to find out how the member is.";
+    histogram(out, "cluster_sync_status_duration_seconds", help, &[(&member, &counts.status_synced)]);
+}
+
+/// One histogram, by labels as they are written, without braces.
+fn histogram(out: &mut String, name: &str, help: &str, all: &[(&str, &Durations)]) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
-    for (result, took) in [("success", &shared.counts.synced), ("error", &shared.counts.sync_failed)] {
-        // What never was has no lines, as upstream has it.
-        if took.count() == 0 {
-            continue;
-        }
+    // What never was has no lines, as upstream has it.
+    for (labels, took) in all.iter().filter(|(_, took)| took.count() > 0) {
         for (end, count) in took.up_to() {
-            let _ = writeln!(out, "{name}_bucket{{result={result:?},le=\"{end}\"}} {count}");
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{end}\"}} {count}");
         }
         let (seconds, count) = (took.seconds(), took.count());
-        let _ = writeln!(out, "{name}_bucket{{result={result:?},le=\"+Inf\"}} {count}");
-        let _ = writeln!(out, "{name}_sum{{result={result:?}}} {seconds}");
-        let _ = writeln!(out, "{name}_count{{result={result:?}}} {count}");
+        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {count}");
     }
 }
 
@@ -254,6 +261,7 @@ mod tests {
         for millis in [1, 3, 9000] {
             shared.counts.synced.note(Duration::from_millis(millis));
         }
+        shared.counts.status_synced.note(Duration::from_millis(3));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
@@ -281,6 +289,8 @@ mod tests {
             "work_sync_workload_duration_seconds_bucket{result=\"success\",le=\"+Inf\"} 3",
             "work_sync_workload_duration_seconds_sum{result=\"success\"} 9.004",
             "work_sync_workload_duration_seconds_count{result=\"success\"} 3",
+            "cluster_sync_status_duration_seconds_bucket{member_cluster=\"site1\",le=\"0.004\"} 1",
+            "# TYPE create_resource_to_cluster counter",
             "process_resident_memory_bytes ",
             "process_cpu_seconds_total ",
         ] {

@@ -7,12 +7,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karmada_member::Probe;
+use karmada_api::readiness::{Probe, Readiness};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_state::AgentState;
-use crate::cluster_status::Readiness;
 
 /// The Service of the member's own API server, by the name that a Pod gives it.
 const NAME: &str = "kubernetes.default.svc";

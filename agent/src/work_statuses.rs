@@ -1,17 +1,19 @@
 //! How each Work stands: the outcome of applying it, and what the interpreter reads from its objects.
 //!
 //! In: entries, outcomes, objects as the member has them. Out: the report of a Work; an object whose status cannot be read keeps the last
-//! one that could. Pure.
+//! one that could, and why it cannot is told apart from the report, once. Pure.
 //!
-//! One row per Work, one slot per manifest; nothing of an object is kept but what is reported.
+//! One row per Work, one slot per manifest; nothing of an object is kept but what is reported, and a digest of what was told to be wrong.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use karmada_api::NETWORKING_GROUP;
 use karmada_api::multi_cluster_service::ServiceEndpoints;
+use karmada_api::strings::events;
 use karmada_api::work::{ManifestStatus, ResourceIdentifier};
-use karmada_interpreter::{Interpreter, health_of};
+use karmada_interpreter::{Answer, InterpretError, Interpreter, health_by};
+use karmada_proto::body;
 use karmada_proto::v1::Applied;
 use serde_json::Value;
 
@@ -30,6 +32,38 @@ struct Row {
     slots: Vec<Option<String>>,
     /// JSON of the one ManifestStatus of a Work that asks where a Service is reached, and that nothing is made of.
     answer: Option<String>,
+    /// What was told to be wrong with reading a manifest's object, by its reason, as digests of the words; it is told again once it is
+    /// another. Empty where all can be read, as nearly always.
+    troubles: BTreeMap<(usize, &'static str), Bytes>,
+}
+
+impl Row {
+    /// What reading the object of manifest `ordinal` came to. The words of what went wrong, where they are news.
+    fn trouble<T>(&mut self, ordinal: usize, reason: &'static str, read: &Answer<T>) -> Option<Trouble> {
+        // What nobody knows to read, or somebody else is yet to be asked about, is no failure.
+        let why = match read {
+            Ok(_) => {
+                self.troubles.remove(&(ordinal, reason));
+                return None;
+            }
+            Err(InterpretError::NoHook { .. } | InterpretError::Unanswered(_)) => return None,
+            Err(error) => error.to_string(),
+        };
+        let digest = body::hash(why.as_bytes());
+        let before = self.troubles.insert((ordinal, reason), digest.clone());
+        (before != Some(digest)).then(|| Trouble { uid: self.uid.clone(), reason, why })
+    }
+}
+
+/// Why an object's status or health cannot be read, where that is news: it becomes an event of the Work.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The Work's.
+    pub uid: String,
+    /// The reason of the event.
+    pub reason: &'static str,
+    /// Which script, or what else, failed, and how.
+    pub why: String,
 }
 
 /// The rows of all Works.
@@ -48,6 +82,7 @@ impl WorkStatuses {
         row.generation = entry.generation;
         row.applied = entry.applied.clone().filter(|(_, current)| *current).map(|(applied, _)| applied);
         row.slots.resize(manifests, None);
+        row.troubles.retain(|(ordinal, _), _| *ordinal < manifests);
     }
 
     /// Applying `key` came out like this. True where that is news.
@@ -58,7 +93,7 @@ impl WorkStatuses {
         news
     }
 
-    /// The member's object for manifest `ordinal` is this; `resource` is its plural.
+    /// The member's object for manifest `ordinal` is this; `resource` is its plural. What of it cannot be read, where that is news.
     pub fn observe(
         &mut self,
         interpreter: &dyn Interpreter,
@@ -66,23 +101,24 @@ impl WorkStatuses {
         ordinal: usize,
         resource: &str,
         observed: &Value,
-    ) {
-        let Some(slot) = self.rows.get_mut(key).and_then(|row| row.slots.get_mut(ordinal)) else { return };
-        let id = ObjectId::of(observed);
-        let status = ManifestStatus {
-            identifier: ResourceIdentifier {
-                ordinal: ordinal as i64,
-                group: id.gvk.group,
-                version: id.gvk.version,
-                kind: id.gvk.kind,
-                resource: resource.to_owned(),
-                namespace: id.namespace,
-                name: id.name,
-            },
-            status: interpreter.reflect_status(observed).unwrap_or_else(|_| last_status(slot.as_deref())),
-            health: Some(health_of(interpreter, observed)),
+    ) -> Vec<Trouble> {
+        let Some(row) = self.rows.get_mut(key).filter(|row| ordinal < row.slots.len()) else {
+            return Vec::new();
         };
-        *slot = serde_json::to_string(&status).ok();
+        let (status, health) = (interpreter.reflect_status(observed), interpreter.health(observed));
+        let troubles = [
+            row.trouble(ordinal, events::REFLECT_STATUS_FAILED, &status),
+            row.trouble(ordinal, events::INTERPRET_HEALTH_FAILED, &health),
+        ];
+        if let Some(slot) = row.slots.get_mut(ordinal) {
+            let status = ManifestStatus {
+                identifier: identifier(ordinal, resource, observed),
+                status: status.unwrap_or_else(|_| last_status(slot.as_deref())),
+                health: Some(health_by(&health)),
+            };
+            *slot = serde_json::to_string(&status).ok();
+        }
+        troubles.into_iter().flatten().collect()
     }
 
     /// The Work `key` asks where this Service is reached, and this is known of it; or it asks nothing, or nothing is known yet.
@@ -143,6 +179,19 @@ impl WorkStatuses {
     }
 }
 
+fn identifier(ordinal: usize, resource: &str, observed: &Value) -> ResourceIdentifier {
+    let id = ObjectId::of(observed);
+    ResourceIdentifier {
+        ordinal: ordinal as i64,
+        group: id.gvk.group,
+        version: id.gvk.version,
+        kind: id.gvk.kind,
+        resource: resource.to_owned(),
+        namespace: id.namespace,
+        name: id.name,
+    }
+}
+
 /// The status that was known last: where an object's cannot be read now, it stands.
 fn last_status(slot: Option<&str>) -> Option<Value> {
     let mut known: Value = serde_json::from_str(slot?).ok()?;
@@ -154,13 +203,13 @@ mod tests {
     use super::*;
     use crate::reconcile::outcome;
     use crate::session::Phase;
-    use karmada_interpreter::Native;
+    use karmada_interpreter::{Native, Operation};
+    use karmada_lua::{Customization, Scripts};
     use serde_json::json;
+    use std::sync::Arc;
 
-    #[test]
-    fn statuses_are_reported_of_what_is_applied() {
-        let mut statuses = WorkStatuses::default();
-        let entry = Entry {
+    fn entry() -> Entry {
+        Entry {
             uid: "u".into(),
             revision: 3,
             hash: Bytes::from_static(b"h"),
@@ -176,8 +225,13 @@ mod tests {
             written: Vec::new(),
             unanswered: false,
             former: Vec::new(),
-        };
-        statuses.set_entry("w", &entry, 1);
+        }
+    }
+
+    #[test]
+    fn statuses_are_reported_of_what_is_applied() {
+        let mut statuses = WorkStatuses::default();
+        statuses.set_entry("w", &entry(), 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},
             "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2}});
         statuses.observe(&Native, "w", 0, "deployments", &object);
@@ -195,5 +249,48 @@ mod tests {
         assert_eq!(statuses.report("w").unwrap().manifest_statuses.unwrap(), Bytes::from_static(b"[]"));
         statuses.forget("w");
         assert_eq!(statuses.report("w"), None);
+    }
+
+    fn scripts(reflects: &str, says: &str) -> Scripts {
+        let scripts = [
+            (Operation::InterpretStatus, format!("function ReflectStatus(o) {reflects} end")),
+            (Operation::InterpretHealth, format!("function InterpretHealth(o) {says} end")),
+        ];
+        let (name, api_version, kind) = ("c".into(), "v1".into(), "ConfigMap".into());
+        let one = Customization { name, api_version, kind, scripts: scripts.into() };
+        Scripts::new(vec![one], Arc::new(jiff::Timestamp::now))
+    }
+
+    #[test]
+    fn a_script_that_fails_is_told_once_and_again_when_it_fails_otherwise() {
+        let mut statuses = WorkStatuses::default();
+        statuses.set_entry("w", &entry(), 1);
+        statuses.set_applied("w", outcome(true, ""));
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "d"}});
+        let mut reads = |reflects: &str, says: &str| {
+            let scripts = scripts(reflects, says);
+            let told = statuses.observe(&scripts, "w", 0, "configmaps", &object);
+            let report = statuses.report("w").unwrap().manifest_statuses.unwrap();
+            let rows: Value = serde_json::from_slice(&report).unwrap();
+            let told: Vec<String> =
+                told.iter().map(|one| format!("{} {} {}", one.uid, one.reason, one.why)).collect();
+            (told, rows[0]["status"].clone(), rows[0]["health"].clone())
+        };
+        let fine = reads("return {a = 1}", "return true");
+        assert_eq!(fine, (Vec::new(), json!({"a": 1}), json!("Healthy")));
+        let (told, status, health) = reads("return o.spec.a", "return true");
+        assert_eq!(told.len(), 1, "{told:?}");
+        let words =
+            "u ReflectStatusFailed the InterpretStatus script of ResourceInterpreterCustomization c: ";
+        assert!(told[0].starts_with(words), "{told:?}");
+        assert_eq!((status, health), (json!({"a": 1}), json!("Healthy")), "what was read last stands");
+        assert!(reads("return o.spec.a", "return true").0.is_empty(), "it was told");
+        let (told, _, health) = reads("return o.spec.a", "return o.spec.a");
+        assert!(told.len() == 1 && told[0].contains("InterpretHealthFailed"), "{told:?}");
+        assert_eq!(health, "Unknown");
+        assert_eq!(reads("error('another')", "return true").0.len(), 1, "it fails for another reason");
+        assert!(reads("return {}", "return true").0.is_empty());
+        assert_eq!(reads("error('another')", "return true").0.len(), 1, "it was well meanwhile");
     }
 }

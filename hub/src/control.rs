@@ -34,7 +34,7 @@ use crate::controller_threads::ControllerThreads;
 use crate::data_dir::DataDir;
 use crate::fleet::{
     AgentNoteController, ClusterLinks, ClusterNews, ClusterStatusRepair, Contacts, Estimates, FleetQueues,
-    InterpreterWebhookCalls, Models, PodUsages, ResidencyStatus, SessionGuard,
+    InterpreterWebhookCalls, Models, PodUsages, ResidencyStatus, SessionGuard, TopologyQuestions,
 };
 use crate::randomness;
 use crate::registry_api::RegistryApi;
@@ -239,6 +239,11 @@ impl ControlLoops {
     /// Starts the loop that holds Clusters to what their agents said.
     pub fn repair(&self, repair: Arc<ClusterStatusRepair>) {
         self.run(repair, Arc::default(), ClusterStatusRepair::wakes());
+    }
+
+    /// Starts the loop that asks agents where their clusters are.
+    pub fn topologies(&self, questions: Arc<TopologyQuestions>) {
+        self.run(questions, Arc::default(), TopologyQuestions::wakes());
     }
 
     /// Starts the loop that holds sessions to what is written on their Clusters.

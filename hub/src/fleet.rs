@@ -31,6 +31,7 @@ mod residency_status;
 mod resource_models;
 mod session_revocation;
 mod slow_agents;
+mod topology_questions;
 mod webhook_retention;
 mod works;
 mod write_options;
@@ -57,6 +58,7 @@ pub use residency::ResidencyGuard;
 pub use residency_status::ResidencyStatus;
 pub use resource_models::Models;
 pub use session_revocation::SessionGuard;
+pub use topology_questions::TopologyQuestions;
 pub use webhook_retention::WebhookRetention;
 pub use works::CachedWorks;
 

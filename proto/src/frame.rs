@@ -316,6 +316,14 @@ mod tests {
                 result: Some(answer::Result::Unschedulable(Unschedulable { replicas: 1 })),
             }),
             B::Answer(Answer { id: 1, result: Some(answer::Result::PodUsage(usage())) }),
+            B::Answer(Answer {
+                id: 1,
+                result: Some(answer::Result::Topology(Topology {
+                    provider: "p1".into(),
+                    region: "r2".into(),
+                    zones: vec!["z3".into()],
+                })),
+            }),
             B::AskHub(AskHub {
                 id: 1,
                 kind: 3,
@@ -445,6 +453,18 @@ mod tests {
                     requirements: Bytes::from_static(b"{}"),
                     namespace: "n1".to_owned(),
                     quotas_count: true,
+                    assumed: Bytes::new(),
+                })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 4,
+                question: Some(ask::Question::RoomFor(RoomFor {
+                    requirements: Bytes::from_static(b"{}"),
+                    namespace: "n1".to_owned(),
+                    quotas_count: true,
+                    assumed: Bytes::from_static(b"[{}]"),
                 })),
             }),
             B::Ask(Ask {
@@ -455,6 +475,18 @@ mod tests {
                     components: Bytes::from_static(b"[]"),
                     namespace: "n1".to_owned(),
                     quotas_count: true,
+                    assumed: Bytes::new(),
+                })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 8,
+                question: Some(ask::Question::RoomForSets(RoomForSets {
+                    components: Bytes::from_static(b"[]"),
+                    namespace: "n1".to_owned(),
+                    quotas_count: true,
+                    assumed: Bytes::from_static(b"[{}]"),
                 })),
             }),
             B::Ask(Ask {
@@ -472,6 +504,12 @@ mod tests {
                     name: "n2".into(),
                     longer_than_seconds: 3,
                 })),
+            }),
+            B::Ask(Ask {
+                id: 1,
+                within_ms: 2,
+                kind: 9,
+                question: Some(ask::Question::TopologyOf(TopologyOf {})),
             }),
             B::Ask(Ask {
                 id: 1,

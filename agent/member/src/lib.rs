@@ -25,6 +25,7 @@ use futures::stream::BoxStream;
 use http_body_util::combinators::UnsyncBoxBody;
 use karmada_api::cluster::ApiEnablement;
 use karmada_api::object;
+pub use karmada_api::readiness::Probe;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -241,17 +242,6 @@ pub struct Watch {
     pub labels: String,
     /// Field selector; empty for all.
     pub fields: String,
-}
-
-/// The member's own health probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Probe {
-    /// It is well.
-    Ok,
-    /// It answers, but not with ok.
-    Unhealthy,
-    /// It does not answer.
-    Unreachable,
 }
 
 /// A body on its way through the agent, of any length.

@@ -41,6 +41,19 @@ impl Topology {
         }
     }
 
+    /// The same, and where it says nothing, as `member`'s Nodes say, where it lists them within this time. They are not asked where all is said.
+    pub async fn completed_by(self, member: &dyn Member, within: Duration) -> Self {
+        if !self.provider.is_empty() && !self.region.is_empty() && !self.zones.is_empty() {
+            return self;
+        }
+        let found = Self::look(member, within).await;
+        Self {
+            provider: if self.provider.is_empty() { found.provider } else { self.provider },
+            region: if self.region.is_empty() { found.region } else { self.region },
+            zones: if self.zones.is_empty() { found.zones } else { self.zones },
+        }
+    }
+
     /// What the Nodes of `member` say, where it lists them within this time; else nothing.
     pub async fn look(member: &dyn Member, within: Duration) -> Self {
         tokio::time::timeout(within, nodes(member)).await.map(|nodes| Self::of(&nodes)).unwrap_or_default()

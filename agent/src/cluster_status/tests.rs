@@ -4,34 +4,6 @@ use super::*;
 use crate::member::memory::MemoryMember;
 
 #[test]
-fn readiness_flips_after_half_a_minute_and_begins_at_once() {
-    let mut readiness = Readiness::default();
-    let mut at = |probe, seconds| readiness.observe(probe, Duration::from_secs(seconds));
-    assert_eq!(at(Probe::Unreachable, 0), Probe::Unreachable);
-    assert_eq!(at(Probe::Ok, 10), Probe::Unreachable);
-    assert_eq!(at(Probe::Ok, 30), Probe::Unreachable);
-    assert_eq!(at(Probe::Ok, 40), Probe::Ok);
-    assert_eq!(at(Probe::Unhealthy, 50), Probe::Ok);
-    assert_eq!(at(Probe::Ok, 60), Probe::Ok);
-    assert_eq!(at(Probe::Unhealthy, 70), Probe::Ok, "the count begins anew");
-    assert_eq!(at(Probe::Unreachable, 90), Probe::Ok);
-    assert_eq!(at(Probe::Unhealthy, 100), Probe::Unhealthy);
-}
-
-#[test]
-fn each_threshold_is_of_its_own_answer() {
-    let span = jiff::SignedDuration::from_secs;
-    let mut readiness = Readiness::new(Thresholds { success: span(5), failure: span(50) });
-    let mut at = |probe, seconds| readiness.observe(probe, Duration::from_secs(seconds));
-    assert_eq!(at(Probe::Unhealthy, 0), Probe::Unhealthy);
-    assert_eq!(at(Probe::Ok, 10), Probe::Unhealthy);
-    assert_eq!(at(Probe::Ok, 15), Probe::Ok);
-    assert_eq!(at(Probe::Unhealthy, 20), Probe::Ok);
-    assert_eq!(at(Probe::Unhealthy, 69), Probe::Ok);
-    assert_eq!(at(Probe::Unhealthy, 70), Probe::Unhealthy);
-}
-
-#[test]
 fn a_status_names_what_is_known_only() {
     let mut view = View { version: "v1.34.1".into(), complete: true, ..View::default() };
     assert_eq!(view.status(Probe::Unreachable, &[]).as_object().unwrap().len(), 1);
@@ -75,7 +47,7 @@ async fn room_is_told_once_nodes_and_pods_are_known() {
     let mut questions = shared.take_node_questions();
     let cpu = |amount: &str| serde_json::from_value(json!({"resourceRequest": {"cpu": amount}})).unwrap();
     let mut view = View::default();
-    let room = |of| shared.ask_for_room(RoomWanted { of, quotas: Vec::new() }).unwrap();
+    let room = |of| shared.ask_for_room(RoomWanted { of, quotas: Vec::new(), assumed: Vec::new() }).unwrap();
     let mut answered = room(Wanted::Replicas(Some(cpu("3"))));
     view.tell(asked(&mut questions).await.unwrap());
     assert!(answered.try_recv().is_err(), "not known yet");

@@ -35,6 +35,7 @@ use crate::enrolment::Enrolment;
 use crate::identity::{Identity, IdentityStore};
 use crate::ledger::LedgerError;
 use crate::member::Member;
+use crate::member::topology::Topology;
 use crate::redial::{Advice, Schedule};
 use crate::renewal_schedule::Asking;
 use crate::session::{Ended, Unfinished};
@@ -71,6 +72,8 @@ pub struct Link {
     pub tunnels: Arc<Tunnels>,
     /// Who says what Pods use.
     pub usages: Arc<PodUsages>,
+    /// Where the member is, as far as a person said it.
+    pub said_topology: Topology,
     /// What may carry sessions.
     pub transports: Transports,
 }
@@ -205,6 +208,7 @@ async fn one_session(
         member: link.member.clone(),
         tunnels: link.tunnels.clone(),
         usages: link.usages.clone(),
+        said_topology: link.said_topology.clone(),
         sources: link.sources.clone(),
     };
     let questions = Questions::new(asked, hub);

@@ -10,12 +10,13 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use karmada_api::binding::ReplicaRequirements;
+use karmada_interpreter::node_room::Assumed;
 use karmada_interpreter::nodes_and_pods::PodUse;
 use karmada_pods::usage::PodUsages;
 use karmada_pods::{quotas, unschedulable};
 use karmada_proto::v1::{
-    Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, RoomForSets, Unschedulable, UnschedulableOf,
-    answer, ask,
+    self, Answer, Ask, AskRefusal, AskRefusalCode, Room, RoomFor, RoomForSets, Unschedulable,
+    UnschedulableOf, answer, ask,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -23,6 +24,7 @@ use super::hub::Hub;
 use crate::agent_state::{AgentState, RoomWanted, Wanted};
 use crate::clock_and_random::ClockAndRandom;
 use crate::member::Member;
+use crate::member::topology::Topology;
 use crate::tunnel::Tunnels;
 
 /// No question is thought about for longer.
@@ -41,6 +43,8 @@ pub(super) struct AnswerSources {
     pub tunnels: Arc<Tunnels>,
     /// What Pods use.
     pub usages: Arc<PodUsages>,
+    /// Where the member is, as far as a person said it.
+    pub said_topology: Topology,
     /// The wall clock.
     pub sources: ClockAndRandom,
 }
@@ -84,6 +88,10 @@ impl Questions {
                 let usages = self.asked.usages.clone();
                 async move { usages.answer(wanted, within).await }.boxed()
             }
+            Some(ask::Question::TopologyOf(_)) => {
+                let (said, member) = (self.asked.said_topology.clone(), self.asked.member.clone());
+                async move { topology(said.completed_by(&*member, within).await) }.boxed()
+            }
             None => {
                 std::future::ready(refusal(AskRefusalCode::UnknownQuestion, "it is not known here")).boxed()
             }
@@ -107,6 +115,8 @@ fn refusal(code: AskRefusalCode, message: impl Into<String>) -> answer::Result {
 /// A question for room that could be read.
 struct RoomQuestion {
     wanted: Wanted,
+    /// What takes room and may not be seen as Pods yet.
+    assumed: Vec<Assumed>,
     /// The namespace whose quotas are a bound, where quotas count.
     quotas_of: Option<String>,
 }
@@ -114,23 +124,32 @@ struct RoomQuestion {
 impl RoomQuestion {
     /// Of Pods of one sort; in words why it cannot be read.
     fn replicas(question: RoomFor) -> Result<Self, String> {
-        let RoomFor { requirements, namespace, quotas_count } = question;
+        let RoomFor { requirements, namespace, quotas_count, assumed } = question;
         let mut requirements: Option<ReplicaRequirements> =
             serde_json::from_slice(&requirements).map_err(|error| format!("the requirements: {error}"))?;
         if quotas_count {
             requirements.get_or_insert_default().namespace.clone_from(&namespace);
         }
-        Ok(Self { wanted: Wanted::Replicas(requirements), quotas_of: quotas_count.then_some(namespace) })
+        let (wanted, quotas_of) = (Wanted::Replicas(requirements), quotas_count.then_some(namespace));
+        Ok(Self { wanted, assumed: taken(&assumed)?, quotas_of })
     }
 
     /// Of whole sets; in words why it cannot be read.
     fn sets(question: RoomForSets) -> Result<Self, String> {
-        let RoomForSets { components, namespace, quotas_count } = question;
+        let RoomForSets { components, namespace, quotas_count, assumed } = question;
         let components =
             serde_json::from_slice(&components).map_err(|error| format!("the components: {error}"))?;
         let quotas_of = quotas_count.then(|| namespace.clone());
-        Ok(Self { wanted: Wanted::Sets { namespace, components }, quotas_of })
+        Ok(Self { wanted: Wanted::Sets { namespace, components }, assumed: taken(&assumed)?, quotas_of })
     }
+}
+
+/// What was placed a moment ago, as a question tells it; a hub that does not know of it tells nothing.
+fn taken(assumed: &[u8]) -> Result<Vec<Assumed>, String> {
+    if assumed.is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_slice(assumed).map_err(|error| format!("what is assumed: {error}"))
 }
 
 /// How much has room: the summary knows the nodes and Pods, the member the quotas, which are read where they count.
@@ -139,7 +158,7 @@ async fn room_for(
     question: Result<RoomQuestion, String>,
     within: Duration,
 ) -> answer::Result {
-    let RoomQuestion { wanted, quotas_of } = match question {
+    let RoomQuestion { wanted, assumed, quotas_of } = match question {
         Ok(question) => question,
         Err(why) => return refusal(AskRefusalCode::BadQuestion, why),
     };
@@ -150,7 +169,7 @@ async fn room_for(
                 .map_err(|why| refusal(AskRefusalCode::NotKnown, format!("its ResourceQuotas: {why}")))?,
             None => Vec::new(),
         };
-        let wanted = RoomWanted { of: wanted, quotas };
+        let wanted = RoomWanted { of: wanted, quotas, assumed };
         let busy = || refusal(AskRefusalCode::AskBusy, "too many ask for room at once");
         let answered = asked.shared.ask_for_room(wanted).ok_or_else(busy)?;
         answered.await.map_err(|_| refusal(AskRefusalCode::NotKnown, NOT_YET))
@@ -160,6 +179,12 @@ async fn room_for(
         Ok(Err(refused)) => refused,
         Err(_) => too_long(),
     }
+}
+
+/// Where the member is; what its Nodes do not say, or do not say in time, is open.
+fn topology(found: Topology) -> answer::Result {
+    let Topology { provider, region, zones } = found;
+    answer::Result::Topology(v1::Topology { provider, region, zones })
 }
 
 fn too_long() -> answer::Result {

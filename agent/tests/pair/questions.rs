@@ -6,8 +6,8 @@ use karmada_agent::member::Member as _;
 use karmada_gateway::session::Document;
 use karmada_gateway::{AskError, TunnelError};
 use karmada_proto::v1::{
-    PodUsageOf, Room, RoomFor, RoomForSets, Table, TunnelRequest, TunnelResetCode, Unschedulable,
-    UnschedulableOf, answer, ask,
+    PodUsageOf, Room, RoomFor, RoomForSets, Table, Topology, TopologyOf, TunnelRequest, TunnelResetCode,
+    Unschedulable, UnschedulableOf, answer, ask,
 };
 
 use super::*;
@@ -44,6 +44,19 @@ async fn an_agent_tells_the_room_on_its_nodes() {
         let told = asked(room(&requirements)).await;
         assert_eq!(told, Ok(answer::Result::Room(Room { replicas })), "{requirements}");
     }
+    // Nodes of a member in memory say nothing of where they are.
+    let nowhere = answer::Result::Topology(Topology::default());
+    assert_eq!(asked(ask::Question::TopologyOf(TopologyOf {})).await, Ok(nowhere));
+    // What was placed a moment ago takes room, whether or not a hub tells of it: one Pod of three CPUs on either node.
+    let assumed = json!([{"namespace": "shop", "components": [
+        {"replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "3"}}}]}]);
+    let (requirements, assumed) =
+        (json!({"resourceRequest": {"cpu": "1"}}).to_string().into(), assumed.to_string().into());
+    let beside = ask::Question::RoomFor(RoomFor { requirements, assumed, ..RoomFor::default() });
+    assert_eq!(asked(beside).await, Ok(answer::Result::Room(Room { replicas: 2 })));
+    let unreadable = RoomFor { requirements: "{}".into(), assumed: "{".into(), ..RoomFor::default() };
+    let refused = asked(ask::Question::RoomFor(unreadable)).await.unwrap_err();
+    assert!(matches!(&refused, AskError::Refused(why) if why.contains("assumed")), "{refused}");
     let refused = asked(ask::Question::RoomFor(RoomFor { requirements: "{".into(), ..RoomFor::default() }))
         .await
         .unwrap_err();
@@ -93,14 +106,24 @@ async fn an_agent_heeds_quotas_where_they_count_and_finds_room_for_sets() {
     let of = |class: &str, namespace: &str, quotas_count: bool| {
         let requirements = json!({"resourceRequest": {"cpu": "1"}, "priorityClassName": class});
         let requirements = requirements.to_string().into();
-        ask::Question::RoomFor(RoomFor { requirements, namespace: namespace.into(), quotas_count })
+        ask::Question::RoomFor(RoomFor {
+            requirements,
+            namespace: namespace.into(),
+            quotas_count,
+            ..RoomFor::default()
+        })
     };
     let sets = |quotas_count: bool| {
         let components = json!([
             {"name": "head", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}},
             {"name": "worker", "replicas": 1, "replicaRequirements": {"resourceRequest": {"cpu": "500m"}}}]);
         let components = components.to_string().into();
-        ask::Question::RoomForSets(RoomForSets { components, namespace: "shop".into(), quotas_count })
+        ask::Question::RoomForSets(RoomForSets {
+            components,
+            namespace: "shop".into(),
+            quotas_count,
+            ..RoomForSets::default()
+        })
     };
     for (question, replicas) in [
         (of("", "shop", false), 8),

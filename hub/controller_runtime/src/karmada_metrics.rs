@@ -25,6 +25,16 @@ pub enum Measure {
     ReconcileSchedule,
     /// A binding is scheduled because its replicas changed.
     ScaleSchedule,
+    /// It is decided where a binding goes, nothing else included.
+    Decide,
+    /// A binding is to be scheduled because it is new.
+    BindingAdded,
+    /// Because it was changed.
+    BindingUpdated,
+    /// Because a cluster came, went or changed.
+    ClusterChanged,
+    /// Again, because that failed.
+    ScheduleFailed,
     /// Replicas are moved to where they would be placed now.
     Rebalance,
     /// Works are made of a binding.
@@ -56,6 +66,31 @@ struct Family {
     name: &'static str,
     help: &'static str,
     measures: &'static [(Measure, &'static str)],
+    results: Results,
+}
+
+/// How a family tells how something went.
+#[derive(Clone, Copy)]
+enum Results {
+    /// As most do: `success` or `error`.
+    Success,
+    /// As the scheduler's do: `scheduled` or `error`.
+    Scheduled,
+    /// Not at all: what is counted goes one way alone.
+    Untold,
+}
+
+impl Results {
+    /// The labels of a line, `label` among them.
+    fn labels(self, went: Went, label: &str) -> String {
+        let word = match (self, went) {
+            (Results::Untold, _) => return label.trim_start_matches(',').to_owned(),
+            (_, Went::Error) => "error",
+            (Results::Scheduled, Went::Success) => "scheduled",
+            (Results::Success, Went::Success) => "success",
+        };
+        format!("result=\"{word}\"{label}")
+    }
 }
 
 const SCHEDULES: &[(Measure, &str)] = &[
@@ -68,21 +103,36 @@ const COUNTERS: &[Family] = &[
         name: "karmada_scheduler_schedule_attempts_total",
         help: "Bindings that were scheduled, and how that went.",
         measures: SCHEDULES,
+        results: Results::Scheduled,
+    },
+    Family {
+        name: "karmada_scheduler_queue_incoming_bindings_total",
+        help: "Bindings that were to be scheduled, by what brought them.",
+        measures: &[
+            (Measure::BindingAdded, "event=\"BindingAdd\""),
+            (Measure::BindingUpdated, "event=\"BindingUpdate\""),
+            (Measure::ClusterChanged, "event=\"ClusterChanged\""),
+            (Measure::ScheduleFailed, "event=\"ScheduleAttemptFailure\""),
+        ],
+        results: Results::Untold,
     },
     Family {
         name: "karmada_descheduler_rebalance_attempts_total",
         help: "Steps by which replicas were moved to where they would be placed now, and how that went.",
         measures: &[(Measure::Rebalance, "")],
+        results: Results::Success,
     },
     Family {
         name: "policy_apply_attempts_total",
         help: "Templates that were claimed by their policies, and how that went.",
         measures: &[(Measure::ApplyPolicy, "")],
+        results: Results::Success,
     },
     Family {
         name: "policy_preemption_total",
         help: "Templates that a policy took from another, and how that went.",
         measures: &[(Measure::Preemption, "")],
+        results: Results::Success,
     },
     Family {
         name: "karmada_scheduler_estimator_estimating_request_total",
@@ -92,44 +142,58 @@ const COUNTERS: &[Family] = &[
             (Measure::EstimateSets, ",type=\"MaxAvailableComponentSets\""),
             (Measure::EstimateUnschedulable, ",type=\"GetUnschedulableReplicas\""),
         ],
+        results: Results::Success,
     },
 ];
 
 const HISTOGRAMS: &[Family] = &[
     Family {
+        name: "karmada_scheduler_scheduling_algorithm_duration_seconds",
+        help: "How long it took to decide where bindings go: all steps are one here.",
+        measures: &[(Measure::Decide, "schedule_step=\"Schedule\"")],
+        results: Results::Untold,
+    },
+    Family {
         name: "karmada_scheduler_e2e_scheduling_duration_seconds",
         help: "How long bindings took to be scheduled, writes included.",
         measures: SCHEDULES,
+        results: Results::Scheduled,
     },
     Family {
         name: "resource_match_policy_duration_seconds",
         help: "How long it took to find the policies of templates.",
         measures: &[(Measure::MatchPolicy, "")],
+        results: Results::Success,
     },
     Family {
         name: "resource_apply_policy_duration_seconds",
         help: "How long templates took to be claimed by their policies.",
         measures: &[(Measure::ApplyPolicy, "")],
+        results: Results::Success,
     },
     Family {
         name: "binding_sync_work_duration_seconds",
         help: "How long the Works of bindings took to be made.",
         measures: &[(Measure::SyncWork, "")],
+        results: Results::Success,
     },
     Family {
         name: "cronfederatedhpa_process_duration_seconds",
         help: "How long CronFederatedHPAs took to be looked at.",
         measures: &[(Measure::CronFederatedHpa, "")],
+        results: Results::Success,
     },
     Family {
         name: "cronfederatedhpa_rule_process_duration_seconds",
         help: "How long rules of CronFederatedHPAs took to be carried out.",
         measures: &[(Measure::CronFederatedHpaRule, "")],
+        results: Results::Success,
     },
     Family {
         name: "federatedhpa_process_duration_seconds",
         help: "How long FederatedHPAs took to be looked at.",
         measures: &[(Measure::FederatedHpa, "")],
+        results: Results::Success,
     },
     Family {
         name: "federatedhpa_pull_metrics_duration_seconds",
@@ -140,6 +204,7 @@ const HISTOGRAMS: &[Family] = &[
             (Measure::PullPods, ",metricType=\"Pods\""),
             (Measure::PullObject, ",metricType=\"Object\""),
         ],
+        results: Results::Success,
     },
 ];
 
@@ -156,15 +221,6 @@ enum Went {
     Success,
 }
 
-impl Went {
-    fn word(self) -> &'static str {
-        match self {
-            Went::Error => "error",
-            Went::Success => "success",
-        }
-    }
-}
-
 /// All of it.
 #[derive(Debug, Default)]
 pub struct Metrics(Mutex<BTreeMap<(Measure, Went), Durations>>);
@@ -174,6 +230,11 @@ impl Metrics {
     pub fn note(&self, measure: Measure, succeeded: bool, took: Duration) {
         let went = if succeeded { Went::Success } else { Went::Error };
         self.0.lock().entry((measure, went)).or_default().note(&BUCKETS, took);
+    }
+
+    /// Counts what has no duration.
+    pub fn count(&self, measure: Measure) {
+        self.note(measure, true, Duration::ZERO);
     }
 
     /// Does something, and notes it.
@@ -199,7 +260,7 @@ impl Metrics {
             let of = |(measure, label): &(Measure, &str)| {
                 let of_measure = noted.iter().filter(|((noted, _), _)| noted == measure);
                 let line = |((_, went), durations): (&(Measure, Went), &Durations)| {
-                    (format!("result=\"{}\"{label}", went.word()), *durations)
+                    (family.results.labels(*went, label), *durations)
                 };
                 of_measure.map(line).collect::<Vec<_>>()
             };
@@ -233,12 +294,16 @@ mod tests {
         for (succeeded, millis) in [(true, 1), (true, 3), (false, 10_000)] {
             metrics.note(Measure::ScaleSchedule, succeeded, Duration::from_millis(millis));
         }
+        metrics.note(Measure::Decide, true, Duration::from_millis(2));
+        (0..3).for_each(|_| metrics.count(Measure::ClusterChanged));
         let page = metrics.page();
         for line in [
-            "karmada_scheduler_schedule_attempts_total{result=\"success\",schedule_type=\"ScaleSchedule\"} 2",
+            "karmada_scheduler_scheduling_algorithm_duration_seconds_count{schedule_step=\"Schedule\"} 1",
+            "karmada_scheduler_queue_incoming_bindings_total{event=\"ClusterChanged\"} 3",
+            "karmada_scheduler_schedule_attempts_total{result=\"scheduled\",schedule_type=\"ScaleSchedule\"} 2",
             "karmada_scheduler_schedule_attempts_total{result=\"error\",schedule_type=\"ScaleSchedule\"} 1",
-            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"success\",schedule_type=\"ScaleSchedule\",le=\"0.001\"} 1",
-            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"success\",schedule_type=\"ScaleSchedule\",le=\"0.004\"} 2",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"scheduled\",schedule_type=\"ScaleSchedule\",le=\"0.001\"} 1",
+            "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"scheduled\",schedule_type=\"ScaleSchedule\",le=\"0.004\"} 2",
             "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"error\",schedule_type=\"ScaleSchedule\",le=\"2.048\"} 0",
             "karmada_scheduler_e2e_scheduling_duration_seconds_bucket{result=\"error\",schedule_type=\"ScaleSchedule\",le=\"+Inf\"} 1",
             "karmada_scheduler_e2e_scheduling_duration_seconds_sum{result=\"error\",schedule_type=\"ScaleSchedule\"} 10",

@@ -333,7 +333,8 @@ impl<K: Ord + Clone> State<K> {
 impl<K: Ord + Clone + Send> Counted for Queue<K> {
     fn counts(&self) -> Counts {
         let state = self.state.lock();
-        Counts { depth: state.ready.len(), ..state.counts.clone() }
+        let counts = Counts { depth: state.ready.len(), ..state.counts.clone() };
+        counts.with_running(state.running.values().map(Instant::elapsed))
     }
 }
 

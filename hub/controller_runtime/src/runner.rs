@@ -172,6 +172,20 @@ impl Source<Key> {
     }
 }
 
+impl<K: 'static> Source<K> {
+    /// The same, and `note` hears of each change that wakes. What somebody tells who keeps an index is no change here.
+    pub fn noted(mut self, note: impl Fn(&Change) + Send + Sync + 'static) -> Self {
+        if let Origin::Kind { map, .. } = &mut self.origin {
+            let inner = std::mem::replace(map, Box::new(|_| Vec::new()));
+            *map = Box::new(move |change| {
+                note(change);
+                inner(change)
+            });
+        }
+        self
+    }
+}
+
 /// Namespace and name of what changed.
 pub fn key_of(change: &Change) -> Key {
     match change {

@@ -39,6 +39,21 @@ pub struct Counts {
     pub waited: Durations,
     /// How long reconciles took.
     pub worked: Durations,
+    /// For how long workers have had their keys by now, all together.
+    pub unfinished: Duration,
+    /// The longest of these.
+    pub longest: Duration,
+}
+
+impl Counts {
+    /// The same with keys that workers have had for so long.
+    #[must_use]
+    pub fn with_running(self, running: impl Iterator<Item = Duration>) -> Self {
+        let zero = (Duration::ZERO, Duration::ZERO);
+        let (unfinished, longest) =
+            running.fold(zero, |(sum, longest), one| (sum.saturating_add(one), longest.max(one)));
+        Counts { unfinished, longest, ..self }
+    }
 }
 
 /// A queue that is counted.
@@ -81,6 +96,16 @@ impl Workqueues {
         plain("depth", "gauge", "Keys that wait for a worker.", |counts| counts.depth as u64);
         plain("adds_total", "counter", "Keys that became ready.", |counts| counts.adds);
         plain("retries_total", "counter", "Failures that brought a key back.", |counts| counts.retries);
+        let mut seconds = |name: &str, help: &str, value: fn(&Counts) -> Duration| {
+            let _ = writeln!(out, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} gauge");
+            for (queue, counts) in &queues {
+                let _ = writeln!(out, "workqueue_{name}{{name=\"{queue}\"}} {}", value(counts).as_secs_f64());
+            }
+        };
+        let help = "For how long reconciles that are not done yet have run, all together.";
+        seconds("unfinished_work_seconds", help, |counts| counts.unfinished);
+        let help = "For how long the reconcile has run that has run longest.";
+        seconds("longest_running_processor_seconds", help, |counts| counts.longest);
         let mut histogram = |name: &str, help: &str, value: fn(&Counts) -> &Durations| {
             let _ = writeln!(out, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} histogram");
             for (queue, counts) in &queues {
@@ -91,5 +116,35 @@ impl Workqueues {
         histogram("queue_duration_seconds", "How long keys waited for a worker.", |counts| &counts.waited);
         histogram("work_duration_seconds", "How long reconciles took.", |counts| &counts.worked);
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(Counts);
+
+    impl Counted for Fixed {
+        fn counts(&self) -> Counts {
+            self.0.clone()
+        }
+    }
+
+    #[test]
+    fn what_runs_is_told_as_it_stands() {
+        let running = [250, 1000].map(Duration::from_millis);
+        let queues = Workqueues::default();
+        queues.enter("busy", Arc::new(Fixed(Counts::default().with_running(running.into_iter()))));
+        queues.enter("idle", Arc::new(Fixed(Counts::default())));
+        let page = queues.page();
+        for line in [
+            "workqueue_unfinished_work_seconds{name=\"busy\"} 1.25",
+            "workqueue_longest_running_processor_seconds{name=\"busy\"} 1",
+            "workqueue_unfinished_work_seconds{name=\"idle\"} 0",
+            "workqueue_depth{name=\"busy\"} 0",
+        ] {
+            assert!(page.lines().any(|there| there == line), "{line}\n{page}");
+        }
     }
 }

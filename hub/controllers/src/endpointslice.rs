@@ -2,7 +2,7 @@
 //! reaches it.
 //!
 //! In: the Works by which agents are asked, with the answers in their status; EndpointSlices of the hub that came from clusters; Clusters that come
-//! or go. Out: these EndpointSlices.
+//! or go. Out: these EndpointSlices; a warning where clusters share addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::indexes::owned_works::{OwnedWorksIndex, export_of};
+use crate::overlap_warnings::OverlapWarnings;
 use crate::port::{Api, ApiError, Change, DeletionPropagation, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 
@@ -32,6 +33,7 @@ const TAKEN_WAIT: Duration = Duration::from_secs(30);
 /// The controller.
 pub struct EndpointSlices {
     shared: Arc<ControllerContext>,
+    overlaps: OverlapWarnings,
 }
 
 /// The exported Service of an EndpointSlice of the hub.
@@ -61,7 +63,7 @@ fn clusters(shared: &ControllerContext) -> Source<Key> {
 impl EndpointSlices {
     /// A controller.
     pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
-        Arc::new(EndpointSlices { shared })
+        Arc::new(EndpointSlices { shared, overlaps: OverlapWarnings::default() })
     }
 
     /// What wakes this controller: an answer, or a Work that asks and goes; an EndpointSlice of the hub that came from a cluster; a Cluster that
@@ -112,7 +114,13 @@ impl EndpointSlices {
         let rest = importing.end();
         self.remove(key, &rest.remove).await?;
         if !rest.taken.is_empty() {
-            self.tell(key, &core::name_is_taken(&rest.taken)).await?;
+            let words = core::name_is_taken(&rest.taken);
+            self.tell(key, events::DISPATCH_ENDPOINT_SLICE_FAILED, &words).await?;
+        }
+        if there.own.is_empty() && rest.overlap.clusters.is_empty() {
+            self.overlaps.forget(key);
+        } else if self.overlaps.is_news(key, &rest.overlap) {
+            self.tell(key, events::CLUSTER_NETWORKS_OVERLAP, &rest.overlap.words()).await?;
         }
         refused.map_or(Ok(rest), |error: ApiError| Err(error.into()))
     }
@@ -148,12 +156,11 @@ impl EndpointSlices {
         Ok(())
     }
 
-    async fn tell(&self, key: &Key, words: &str) -> Result<(), Error> {
+    async fn tell(&self, key: &Key, reason: &str, words: &str) -> Result<(), Error> {
         let resource = kinds::service_exports(self.api())?;
         let export: Option<Value> = fetch::get(self.api(), &resource, &key.namespace, &key.name).await?;
         if let Some(export) = export.filter(|export| !object::deleting(export)) {
-            let (about, reason) = (Reference::of(&export), events::DISPATCH_ENDPOINT_SLICE_FAILED);
-            self.shared.recorder.record(&about, EventType::Warning, reason, words);
+            self.shared.recorder.record(&Reference::of(&export), EventType::Warning, reason, words);
         }
         Ok(())
     }
@@ -172,7 +179,7 @@ impl Controller for EndpointSlices {
             Ok(rest) => rest,
             Err(error) => {
                 if !error.is_of_a_race() {
-                    self.tell(key, &error.to_string()).await?;
+                    self.tell(key, events::DISPATCH_ENDPOINT_SLICE_FAILED, &error.to_string()).await?;
                 }
                 return Err(error);
             }

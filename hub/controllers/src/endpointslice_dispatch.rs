@@ -1,7 +1,7 @@
 //! EndpointSlice dispatch controller: what providers' agents tell of where a Service is reached there goes to the clusters that reach it.
 //!
 //! In: MultiClusterServices and their Services, the Works by which providers are asked with the answers in their status, Clusters that come, go or become well. Out: one
-//! Work for each EndpointSlice and consumer.
+//! Work for each EndpointSlice and consumer; a warning where providers share addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use karmada_api::strings::{events, labels};
 use karmada_api::work::Work;
 use karmada_core::feature_gates::Gate;
 use karmada_core::multi_cluster_service::dispatch::{self, Dispatched, ServiceClusters, WorkHead};
+use karmada_core::multi_cluster_service::shared_addresses::SharedAddresses;
 use karmada_core::multi_cluster_service::{API, is_exposed, kept_out, told};
 
 use crate::controller_context::{ControllerContext, Works};
@@ -21,6 +22,7 @@ use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
 use crate::indexes::owned_works::service_of;
 use crate::multiclusterservice::{bindings, clusters, of_leaving, templates};
+use crate::overlap_warnings::OverlapWarnings;
 use crate::port::{Api, ApiError, Change, Key, Object};
 use crate::runner::{Action, Controller, Error, Source};
 
@@ -33,6 +35,7 @@ const NAMESPACE_WAIT: Duration = Duration::from_secs(1);
 /// The controller.
 pub struct EndpointSliceDispatch {
     shared: Arc<ControllerContext>,
+    overlaps: OverlapWarnings,
 }
 
 /// What there is of one MultiClusterService, unread: as many Works as pairs of clusters.
@@ -57,7 +60,7 @@ fn told(question: &Object) -> Result<Option<ServiceEndpoints>, Error> {
 impl EndpointSliceDispatch {
     /// A controller.
     pub fn new(shared: Arc<ControllerContext>) -> Arc<Self> {
-        Arc::new(EndpointSliceDispatch { shared })
+        Arc::new(EndpointSliceDispatch { shared, overlaps: OverlapWarnings::default() })
     }
 
     /// What wakes this controller: a MultiClusterService, and its Service; an answer of a provider; a Work of it that goes; a Cluster that may be one of its.
@@ -103,16 +106,22 @@ impl EndpointSliceDispatch {
     async fn dispatch(&self, key: &Key, service: &MultiClusterService, found: &Found) -> Result<bool, Error> {
         let clusters = self.shared.clusters.all("");
         let crossing = ServiceClusters::of(service, &clusters);
-        let mut outlines = BTreeMap::new();
+        let (mut outlines, mut addresses) = (BTreeMap::new(), SharedAddresses::default());
         for (provider, question) in &found.asked {
             if let Some(told) = told(question)? {
                 outlines.insert(provider.clone(), crossing.outline(provider, &told));
+                addresses.take(provider, &told);
             }
+        }
+        let overlap = addresses.end();
+        if self.overlaps.is_news(key, &overlap) {
+            self.warn(service, events::CLUSTER_NETWORKS_OVERLAP, &overlap.words())?;
         }
         let held = found.held.iter().map(|(one, held)| (one.clone(), held.bytes)).collect();
         let plan = crossing.plan(&outlines, &held);
         if !plan.left_out.is_empty() {
-            self.warn(service, &dispatch::too_much(&plan.left_out))?;
+            let words = dispatch::too_much(&plan.left_out);
+            self.warn(service, events::DISPATCH_ENDPOINT_SLICE_FAILED, &words)?;
         }
         self.remove(found, &plan.remove).await?;
         let placed = self.placed(key).await?;
@@ -135,14 +144,9 @@ impl EndpointSliceDispatch {
         Ok(())
     }
 
-    fn warn(&self, service: &MultiClusterService, words: &str) -> Result<(), Error> {
+    fn warn(&self, service: &MultiClusterService, reason: &str, words: &str) -> Result<(), Error> {
         let about = Reference::of(&fetch::to_value(service)?);
-        self.shared.recorder.record(
-            &about,
-            EventType::Warning,
-            events::DISPATCH_ENDPOINT_SLICE_FAILED,
-            words,
-        );
+        self.shared.recorder.record(&about, EventType::Warning, reason, words);
         Ok(())
     }
 
@@ -181,12 +185,15 @@ impl Controller for EndpointSliceDispatch {
                 return Ok(Action::Done);
             }
             Some(service) => self.dispatch(key, service, &found).await,
-            None => self.remove(&found, &found.held.keys().cloned().collect()).await.map(|()| true),
+            None => {
+                self.overlaps.forget(key);
+                self.remove(&found, &found.held.keys().cloned().collect()).await.map(|()| true)
+            }
         };
         if let (Some(service), Err(error)) = (&service, &done)
             && !error.is_of_a_race()
         {
-            self.warn(service, &error.to_string())?;
+            self.warn(service, events::DISPATCH_ENDPOINT_SLICE_FAILED, &error.to_string())?;
         }
         Ok(if done? { Action::Done } else { Action::RequeueAfter(NAMESPACE_WAIT) })
     }

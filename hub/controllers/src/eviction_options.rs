@@ -2,6 +2,8 @@
 //!
 //! In: options, and the gates that the loops share. Out: the loops, handed to whoever runs them.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use karmada_api::policy::PurgeMode;
 use karmada_core::eviction::no_execute::Rules;
@@ -20,6 +22,8 @@ pub struct LifecycleOptions {
     pub evictions_per_second: f32,
     /// How long what leaves gracefully may take where nothing else is said.
     pub graceful_timeout: SignedDuration,
+    /// The time between two workloads that return to an earlier group of clusters.
+    pub failback_interval: Duration,
 }
 
 impl Default for LifecycleOptions {
@@ -31,6 +35,7 @@ impl Default for LifecycleOptions {
             purge_mode: PurgeMode::Gracefully,
             evictions_per_second: 0.5,
             graceful_timeout: SignedDuration::from_mins(10),
+            failback_interval: Duration::from_secs(15),
         }
     }
 }

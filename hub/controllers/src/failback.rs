@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::binding::{ResourceBinding, TargetCluster};
@@ -25,6 +24,7 @@ use tokio::time::Instant;
 use crate::agent_ports::estimator::{self, Estimator};
 use crate::controller_context::ControllerContext;
 use crate::events::EventType;
+use crate::eviction_options::LifecycleOptions;
 use crate::fetch::{self, kinds};
 use crate::graceful_eviction::again;
 use crate::port::{Api, Change, Key, Resource};
@@ -34,10 +34,6 @@ const BINDING_API: &str = "work.karmada.io/v1alpha2";
 
 /// A binding that is away is looked at this often: a cluster that was unwell in between shows it by when it became ready.
 const LOOK: SignedDuration = SignedDuration::from_secs(30);
-
-/// Between two that return: what they leave is removed at about this pace, with what follows them, and is to stay below the number of derived
-/// deletes in a minute that waits for a person.
-const TURN: Duration = Duration::from_secs(15);
 
 /// The field by which a binding says in which group it is; one without it has no groups.
 const GROUP: &[u8] = b"\"schedulerObservingAffinityName\"";
@@ -56,13 +52,16 @@ pub struct Failback {
 }
 
 impl Failback {
-    /// A controller, which asks an estimator where the scheduler does; a return that is not healthy after `patience` is taken back.
+    /// A controller, which asks an estimator where the scheduler does; of all bindings one returns in each `failback_interval`, and a return that is not
+    /// healthy after the `graceful_timeout` is taken back. What they leave is removed at about that pace, with what follows them, and is to stay below
+    /// the number of derived deletes in a minute that waits for a person.
     pub fn new(
         shared: Arc<ControllerContext>,
         estimator: Option<Arc<dyn Estimator>>,
-        patience: SignedDuration,
+        options: &LifecycleOptions,
     ) -> Arc<Self> {
-        let turns = Mutex::new(RoundRobin::new(TURN));
+        let (patience, turns) =
+            (options.graceful_timeout, Mutex::new(RoundRobin::new(options.failback_interval)));
         Arc::new(Failback {
             shared,
             estimator,

@@ -29,6 +29,7 @@ mod interpretations;
 pub mod multiclusterservice;
 pub mod namespace;
 pub mod no_execute;
+mod overlap_warnings;
 pub mod placement_review;
 pub mod policy;
 pub mod propagation;

@@ -24,7 +24,8 @@ use crate::runner::{Action, Controller, Error, Source};
 
 const BINDING_API: &str = "work.karmada.io/v1alpha2";
 
-/// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding).
+/// The controller of both kinds of bindings: the namespace tells which (empty: ClusterResourceBinding). It makes tasks whether or not the gate
+/// GracefulEviction is on, as Karmada does since its tasks have a purge mode; the gate tells whether anybody ends them.
 pub struct NoExecuteTaints {
     shared: Arc<ControllerContext>,
     rules: Rules,

@@ -149,7 +149,7 @@ pub async fn loops(
     loops.quotas(shared, options.quota_sync);
     loops.services(shared);
     loops.replicas(shared, agents.metrics);
-    let failback = Failback::new(shared.clone(), estimator, options.lifecycle.graceful_timeout);
+    let failback = Failback::new(shared.clone(), estimator, &options.lifecycle);
     loops.add(failback, Arc::<Queue<_>>::default(), Failback::wakes());
     loops.lifecycle(shared, &options.lifecycle);
     Ok(loops.all)

@@ -24,7 +24,7 @@ use crate::agent_ports::estimator::{self, Estimator};
 use crate::controller_context::ControllerContext;
 use crate::events::{EventType, Reference};
 use crate::fetch::{self, kinds};
-use crate::karmada_metrics::Measure;
+use crate::karmada_metrics::{Measure, Metrics};
 use crate::port::{Api, ApiError, Change, Key, Resource};
 use crate::runner::{Action, Controller, Error, Source};
 
@@ -58,8 +58,11 @@ impl Scheduler {
     /// have no place; a ResidencyRule, for those that have no place, and where it goes for those that it may have covered. One that comes wakes
     /// nobody who has a place: that stays until it is scheduled for another reason.
     pub fn wakes(self: &Arc<Self>) -> Vec<Source<Key>> {
-        let mut sources: Vec<Source<Key>> =
-            KINDS.iter().map(|kind| Source::own(BINDING_API, kind).but_status()).collect();
+        let own = |kind: &&str| {
+            let shared = self.shared.clone();
+            Source::own(BINDING_API, kind).but_status().noted(move |change| count(&shared.metrics, change))
+        };
+        let mut sources: Vec<Source<Key>> = KINDS.iter().map(own).collect();
         let scheduler = self.clone();
         sources.push(self.shared.clusters.wakes(move |transition| {
             if let (Some(before), Some(now)) = (&transition.before, &transition.now)
@@ -69,6 +72,7 @@ impl Scheduler {
             }
             let mut keys = scheduler.shared.bindings.to_schedule(transition);
             keys.extend(scheduler.unplaced.lock().iter().cloned());
+            keys.iter().for_each(|_| scheduler.shared.metrics.count(Measure::ClusterChanged));
             keys.into_iter().collect()
         }));
         if self.shared.gates.enabled(Gate::FederatedQuotaEnforcement) {
@@ -225,6 +229,13 @@ impl Scheduler {
     }
 }
 
+/// What a change of a binding is counted as, which brings it to be scheduled: its generation tells whether it is new.
+fn count(metrics: &Metrics, change: &Change) {
+    let Change::Applied(binding) = change else { return };
+    let is_new = binding.generation <= 1;
+    metrics.count(if is_new { Measure::BindingAdded } else { Measure::BindingUpdated });
+}
+
 /// As what a decision is counted; not at all where nothing was to be decided.
 fn measure(input: &Input<'_, Arc<Cluster>>, decision: &Decision) -> Option<Measure> {
     if matches!(decision.outcome, Outcome::NotOurs | Outcome::UpToDate) {
@@ -272,6 +283,9 @@ impl Controller for Scheduler {
         let begun = Instant::now();
         let decision = scheduler::schedule(&input);
         let measure = measure(&input, &decision);
+        if measure.is_some() {
+            self.shared.metrics.note(Measure::Decide, true, begun.elapsed());
+        }
         tracing::debug!(namespace = &*key.namespace, binding = &*key.name, outcome = ?decision.outcome, "scheduling decided");
         // Of its group, and of what an expression looks at in a cluster's status, nobody tells when they change.
         let by_what_is_untold = (self.shared.looks_at_groups()
@@ -289,6 +303,9 @@ impl Controller for Scheduler {
         let (retry, outcome) = (decision.retry(), decision.outcome);
         // Also where the hub did not take what was decided: a quota that is raised then wakes it.
         self.note(key, !matches!(outcome, Outcome::Failed(_)));
+        if retry != Retry::Never {
+            self.shared.metrics.count(Measure::ScheduleFailed);
+        }
         match (retry, &outcome) {
             (Retry::ForRoom, _) => Ok(Action::AwaitRoom),
             (Retry::Never, Outcome::Failed(_)) if by_what_is_untold => Ok(Action::AwaitRoom),

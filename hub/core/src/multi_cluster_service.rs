@@ -5,6 +5,7 @@
 //! named. What of the answers counts is [`told`]'s, what is done with them [`dispatch`]'s.
 
 pub mod dispatch;
+pub mod shared_addresses;
 pub mod told;
 
 use std::collections::{BTreeMap, BTreeSet};

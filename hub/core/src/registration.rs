@@ -4,10 +4,11 @@
 //! to the asker, the next step of a join, the Cluster that a join makes, and the keys that a renewal leaves.
 //!
 //! A name is never handed on by who asks for it: a second key waits for a person ([`keys`]), and what a join token allows is judged
-//! apart from it ([`token_allowance`]).
+//! apart from it ([`token_allowance`]). Where a cluster is, its agent tells then or later ([`topology`]).
 
 pub mod keys;
 pub mod token_allowance;
+pub mod topology;
 
 use std::time::Duration;
 
@@ -127,13 +128,13 @@ pub fn new_cluster(candidate: &Candidate<'_>, approved: bool, now: Timestamp) ->
         "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
         "metadata": {"name": candidate.name}, "spec": {"syncMode": "Pull", "id": candidate.uid},
     });
-    for (field, value) in [("provider", candidate.provider), ("region", candidate.region)] {
-        if !value.is_empty() {
-            object["spec"][field] = json!(value);
-        }
-    }
-    if !candidate.zones.is_empty() {
-        object["spec"]["zones"] = json!(candidate.zones);
+    let told = topology::Told {
+        provider: candidate.provider.to_owned(),
+        region: candidate.region.to_owned(),
+        zones: candidate.zones.to_vec(),
+    };
+    if let Some(told) = topology::filled(&object, &told) {
+        object = told;
     }
     if approved {
         keys::give(&mut object, &[candidate.key]);

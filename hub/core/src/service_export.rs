@@ -14,6 +14,7 @@ use karmada_api::{names, object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::multi_cluster_service::shared_addresses::{Overlap, SharedAddresses};
 use crate::multi_cluster_service::{Question, Questions, asking, told};
 use crate::service_import::{self, API};
 use crate::targets::target_clusters;
@@ -103,6 +104,8 @@ pub struct Rest {
     pub taken: BTreeSet<String>,
     /// Whether one is to be made whose name another Service's has yet.
     pub waits: bool,
+    /// What clusters share of the addresses that they told.
+    pub overlap: Overlap,
 }
 
 /// What is read of an EndpointSlice of the hub to know what is to become of it: not what it tells.
@@ -157,6 +160,7 @@ pub struct Importing<'a> {
     there: &'a There<'a>,
     wanted: BTreeSet<String>,
     silent: BTreeSet<String>,
+    addresses: SharedAddresses,
     rest: Rest,
 }
 
@@ -170,6 +174,7 @@ impl<'a> Importing<'a> {
             there,
             wanted: BTreeSet::new(),
             silent: BTreeSet::new(),
+            addresses: SharedAddresses::default(),
             rest: Rest::default(),
         }
     }
@@ -190,6 +195,7 @@ impl<'a> Importing<'a> {
             self.silent.insert(cluster.to_owned());
             return writes;
         };
+        self.addresses.take(cluster, &told);
         let named = |slice: &str| format!("imported-{}", told::joined(cluster, slice, &is_cluster));
         for (slice, name) in told::good(&told, named) {
             if self.wanted.insert(name.clone()) {
@@ -231,6 +237,7 @@ impl<'a> Importing<'a> {
             !is_told && own.metadata.deletion_timestamp.is_none() && !is_silent(own)
         });
         self.rest.remove.extend(goes.map(|(name, _)| (*name).to_owned()));
+        self.rest.overlap = self.addresses.end();
         self.rest
     }
 }

@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Accepted for scripts made for upstream. The hub holds no credential of a member, so nothing is stored there.
     #[arg(long, value_name = "NAME", default_value = namespaces::CLUSTER, hide_short_help = true)]
     cluster_namespace: String,
-    /// Who runs the cluster. By default, as for region and zones, what its Nodes say when it joins
+    /// Who runs the cluster. By default, as for region and zones, what its Nodes say when it joins, or later
     #[arg(long, value_name = "NAME")]
     cluster_provider: Option<String>,
     /// The region it is in.

@@ -85,6 +85,7 @@ fn kind(question: &ask::Question) -> u32 {
         ask::Question::OpenTunnel(_) => 5,
         ask::Question::UnschedulableOf(_) => 6,
         ask::Question::PodUsageOf(_) => 7,
+        ask::Question::TopologyOf(_) => 9,
     }
 }
 

@@ -3,6 +3,7 @@
 //! In: what clap read. Out: the settings of the control loops; unknown gates, rates below zero and intervals of nothing are refused.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -18,6 +19,9 @@ use karmada_descheduler::rebalancing::RebalancingOptions;
 
 use super::propagation::{Propagation, duration};
 use crate::settings::LifecycleSettings;
+
+/// Between two workloads that return lies at least this: turns that take no time are none.
+const SHORTEST_TURN: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PurgeModeArgument {
@@ -48,6 +52,9 @@ pub(super) struct Lifecycle {
     /// How long a workload that leaves gracefully stays where it was when its replacement does not become healthy, such as 10m.
     #[arg(long, default_value = "10m", value_parser = duration)]
     graceful_eviction_timeout: SignedDuration,
+    /// How many workloads return to an earlier group of their clusters in how long, of all policies together that have them return, such as 4/1m.
+    #[arg(long, value_name = "WORKLOADS/TIME", default_value = "4/1m", value_parser = pace)]
+    failback_pace: Duration,
     /// Whether ClusterTaintPolicies may have taints of effect NoExecute.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
     allow_no_execute_taint_policy: bool,
@@ -123,8 +130,18 @@ impl Lifecycle {
             },
             evictions_per_second: self.resource_eviction_rate,
             graceful_timeout: self.graceful_eviction_timeout,
+            failback_interval: self.failback_pace,
         }
     }
+}
+
+/// The time between two of so many in so long.
+fn pace(text: &str) -> Result<Duration, String> {
+    let wrong = || "it is a number of workloads and a time, such as 4/1m".to_owned();
+    let (count, time) = text.split_once('/').ok_or_else(wrong)?;
+    let count: NonZeroU32 = count.parse().map_err(|_| wrong())?;
+    let interval = duration(time)?.unsigned_abs() / count.get();
+    if interval < SHORTEST_TURN { Err("it is a thousand a second at most".to_owned()) } else { Ok(interval) }
 }
 
 #[cfg(test)]
@@ -168,6 +185,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pace_is_so_many_in_so_long() {
+        let between = |words: &[&str]| read(words).map(|read| read.loops.lifecycle.failback_interval);
+        assert_eq!(between(&[]).unwrap(), Duration::from_secs(15));
+        for (said, millis) in [("1/2m", 120_000), ("600/1m", 100), ("1000/1s", 1)] {
+            assert_eq!(between(&["--failback-pace", said]).unwrap(), Duration::from_millis(millis), "{said}");
+        }
+        for wrong in ["4", "0/1m", "-1/1m", "4/0s", "4/-1m", "4/", "/1m", "1001/1s", "many/1m"] {
+            let why = between(&[&format!("--failback-pace={wrong}")]).unwrap_err().to_string();
+            assert!(why.contains("--failback-pace"), "{wrong}: {why}");
+        }
+    }
+
+    #[test]
     fn without_flags_nothing_is_evicted_for_taints() {
         let LifecycleSettings { gates, loops, descheduling, rebalancing, taint_policies, estimates, .. } =
             read(&[]).unwrap();
@@ -179,7 +209,7 @@ mod tests {
         assert_eq!(taint_policies, NoExecute::Refused);
         assert!(!loops.asks_for_room && descheduling.is_none());
         assert_eq!(rebalancing, None, "nobody's replicas are moved");
-        assert_eq!(estimates, std::time::Duration::from_secs(3));
+        assert_eq!(estimates, Duration::from_secs(3));
     }
 
     #[test]
@@ -210,8 +240,8 @@ mod tests {
         assert_eq!(options.graceful_timeout.as_secs(), 90);
         assert_eq!(taint_policies, NoExecute::Allowed);
         assert!(loops.asks_for_room);
-        assert_eq!(estimates, std::time::Duration::from_millis(500));
-        let (interval, threshold) = (SignedDuration::from_secs(30), std::time::Duration::ZERO);
+        assert_eq!(estimates, Duration::from_millis(500));
+        let (interval, threshold) = (SignedDuration::from_secs(30), Duration::ZERO);
         assert_eq!(descheduling, Some(Descheduling { interval, threshold }));
         let budget = NonZeroU32::new(7).unwrap();
         assert_eq!(rebalancing, Some(RebalancingOptions { interval, budget }));

@@ -14,8 +14,8 @@ use karmada_registry::Registry;
 use super::background::Background;
 use crate::control::ControlLoops;
 use crate::fleet::{
-    AgentNoteController, CachedWorks, ClusterLinks, ClusterStatusRepair, Models, PlacementReviews, Reports,
-    SessionGuard, StoredSessions, WebhookRetention, customizations_document,
+    AgentNoteController, Approval, CachedWorks, ClusterLinks, ClusterStatusRepair, Models, PlacementReviews,
+    Reports, SessionGuard, StoredSessions, TopologyQuestions, WebhookRetention, customizations_document,
 };
 use crate::settings::Settings;
 
@@ -56,6 +56,10 @@ pub(super) fn start(
         background.tasks.spawn(customizations_document::tell(shared, gateway.clone(), stop).boxed());
         PlacementReviews::provide(registry, control.reviewer()).context("answering placement reviews")?;
         control.residency();
+        // What a cluster says of itself a person looks at there, once.
+        if settings.access.approval == Approval::Auto {
+            control.topologies(TopologyQuestions::new(registry.clone(), gateway.clone()));
+        }
     }
     let grades_count = control.shared.gates.enabled(Gate::CustomizedClusterResourceModeling);
     control.models(Models::new(registry.clone(), gateway.clone(), grades_count));

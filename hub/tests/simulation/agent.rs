@@ -10,6 +10,7 @@ use karmada_agent::identity::{Identity, IdentityStore};
 use karmada_agent::ledger::{self, Ledger};
 use karmada_agent::link::dial::Transports;
 use karmada_agent::link::{self, Link};
+use karmada_agent::member::topology::Topology;
 use karmada_agent::member::verified_member::ProvenMember;
 use karmada_agent::pods::usage::PodUsages;
 use karmada_agent::reconcile::member_body::ClusterNames;
@@ -192,6 +193,7 @@ impl Agent {
             enrolment: None,
             boot_id: sources.process_name(),
             seed: sources.random(),
+            said_topology: Topology::default(),
             transports: match self.life.is_multiple_of(3) {
                 _ if self.is_older => Transports::BareOrGrpc,
                 true => Transports::Grpc,

@@ -22,7 +22,7 @@ pub fn new_condition(type_: &str, status: &str, reason: &str, message: &str, now
 
 /// A condition that is said anew, since when its status has been what it is.
 #[must_use]
-pub fn carried_on(before: Option<&Condition>, wanted: Condition) -> Condition {
+fn carried_on(before: Option<&Condition>, wanted: Condition) -> Condition {
     match before.filter(|before| before.status == wanted.status) {
         Some(before) => Condition { last_transition_time: before.last_transition_time.clone(), ..wanted },
         None => wanted,

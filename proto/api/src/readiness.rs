@@ -1,56 +1,29 @@
-//! From single probes of an API server to the Ready condition of its Cluster.
+//! From single probes of an API server to what is told of it.
 //!
-//! In: what each probe found, and when. Out: what to report. One failed probe is no news: Ready turns false only after
-//! failures for a while, and true again only after successes for a while. The first probe is reported at once.
+//! In: what each probe found, and when, since some beginning. Out: what to tell. One failed probe is no news: a cluster turns unready only after failures
+//! for a while, and ready again only after successes for a while. The first probe is told at once, and so is how it fails while it does.
 
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::time::Duration;
 
-use crate::condition::{carried_on, new_condition};
-use crate::strings::conditions;
+use jiff::SignedDuration;
 
 /// What a probe of an API server found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// `/readyz` (or, where that is 404, `/healthz`) said ok.
-    Healthy,
-    /// It answered something else.
-    NotHealthy,
-    /// It did not answer.
-    NotReachable,
-    /// It is healthy, but its state could not be read; why.
-    CollectionFailed(String),
+    /// It is well: `/readyz` (or, where there is none, `/healthz`) said so.
+    Ok,
+    /// It answers, but not with ok.
+    Unhealthy,
+    /// It does not answer.
+    Unreachable,
 }
 
-impl Probe {
-    /// Whether the cluster can be used.
-    pub fn is_ready(&self) -> bool {
-        *self == Self::Healthy
-    }
-
-    /// Status, reason and message of the condition.
-    fn says(&self) -> (&'static str, &'static str, &str) {
-        match self {
-            Self::Healthy => (conditions::TRUE, conditions::CLUSTER_READY, conditions::CLUSTER_READY_MESSAGE),
-            Self::NotHealthy => {
-                (conditions::FALSE, conditions::CLUSTER_NOT_READY, conditions::CLUSTER_NOT_READY_MESSAGE)
-            }
-            Self::NotReachable => (
-                conditions::FALSE,
-                conditions::CLUSTER_NOT_REACHABLE,
-                conditions::CLUSTER_NOT_REACHABLE_MESSAGE,
-            ),
-            Self::CollectionFailed(why) => (conditions::FALSE, conditions::STATUS_COLLECTION_FAILED, why),
-        }
-    }
-}
-
-/// How long a change must last before it is reported.
+/// How long a change must last before it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Before Ready turns true.
+    /// Before a cluster turns ready.
     pub success: SignedDuration,
-    /// Before Ready turns false.
+    /// Before it turns unready.
     pub failure: SignedDuration,
 }
 
@@ -61,37 +34,38 @@ impl Default for Thresholds {
     }
 }
 
-/// Remembers what was reported and since when probes say otherwise.
-#[derive(Clone, Debug, Default)]
+/// Remembers what was told and since when probes say otherwise. `now` is monotonic.
+#[derive(Debug, Default)]
 pub struct Readiness {
     thresholds: Thresholds,
-    reported: Option<Condition>,
-    otherwise_since: Option<Timestamp>,
+    shown: Option<Probe>,
+    other_since: Option<Duration>,
 }
 
 impl Readiness {
     /// Nothing is known yet.
     pub fn new(thresholds: Thresholds) -> Self {
-        Self { thresholds, ..Self::default() }
+        Readiness { thresholds, ..Readiness::default() }
     }
 
-    /// Takes in a probe and says what to report now. The transition time moves only when the status does.
-    pub fn observe(&mut self, probe: &Probe, now: Timestamp) -> Condition {
-        let (status, reason, message) = probe.says();
-        if let Some(reported) = &self.reported
-            && reported.status != status
-        {
-            let since = *self.otherwise_since.get_or_insert(now);
-            let wait = if probe.is_ready() { self.thresholds.success } else { self.thresholds.failure };
-            if now.duration_since(since) < wait {
-                return reported.clone();
-            }
+    /// Takes a probe's answer; what to show.
+    pub fn observe(&mut self, probe: Probe, now: Duration) -> Probe {
+        let Some(shown) = self.shown else {
+            self.shown = Some(probe);
+            return probe;
+        };
+        if (probe == Probe::Ok) == (shown == Probe::Ok) {
+            self.other_since = None;
+            self.shown = Some(probe);
+            return probe;
         }
-        self.otherwise_since = None;
-        let wanted = new_condition(conditions::READY, status, reason, message, now);
-        let condition = carried_on(self.reported.as_ref(), wanted);
-        self.reported = Some(condition.clone());
-        condition
+        let since = *self.other_since.get_or_insert(now);
+        let lasts = if probe == Probe::Ok { self.thresholds.success } else { self.thresholds.failure };
+        if now.saturating_sub(since) >= lasts.unsigned_abs() {
+            (self.shown, self.other_since) = (Some(probe), None);
+            return probe;
+        }
+        shown
     }
 }
 
@@ -99,32 +73,32 @@ impl Readiness {
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
     #[test]
-    fn a_change_is_reported_when_it_lasts() {
+    fn readiness_flips_after_half_a_minute_and_begins_at_once() {
         let mut readiness = Readiness::default();
-        let mut status = |probe: &Probe, second: i64| readiness.observe(probe, at(second)).status;
-        assert_eq!(status(&Probe::Healthy, 0), "True");
-        assert_eq!(status(&Probe::NotReachable, 10), "True");
-        assert_eq!(status(&Probe::NotReachable, 39), "True");
-        assert_eq!(status(&Probe::Healthy, 39), "True");
-        assert_eq!(status(&Probe::NotReachable, 41), "True");
-        assert_eq!(status(&Probe::NotHealthy, 71), "False");
-        assert_eq!(status(&Probe::Healthy, 72), "False");
-        assert_eq!(status(&Probe::Healthy, 101), "False");
-        assert_eq!(status(&Probe::Healthy, 102), "True");
+        let mut at = |probe, seconds| readiness.observe(probe, Duration::from_secs(seconds));
+        assert_eq!(at(Probe::Unreachable, 0), Probe::Unreachable);
+        assert_eq!(at(Probe::Ok, 10), Probe::Unreachable);
+        assert_eq!(at(Probe::Ok, 30), Probe::Unreachable);
+        assert_eq!(at(Probe::Ok, 40), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 50), Probe::Ok);
+        assert_eq!(at(Probe::Ok, 60), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 70), Probe::Ok, "the count begins anew");
+        assert_eq!(at(Probe::Unreachable, 90), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 100), Probe::Unhealthy);
+        assert_eq!(at(Probe::Unreachable, 101), Probe::Unreachable, "how it fails is told at once");
     }
 
     #[test]
-    fn the_first_probe_counts_at_once_and_reasons_follow() {
-        let mut readiness = Readiness::new(Thresholds::default());
-        let first = readiness.observe(&Probe::NotReachable, at(5));
-        assert_eq!((first.status.as_str(), first.reason.as_str()), ("False", "ClusterNotReachable"));
-        let second = readiness.observe(&Probe::CollectionFailed("no".to_owned()), at(9));
-        assert_eq!((second.reason.as_str(), second.message.as_str()), ("StatusCollectionFailed", "no"));
-        assert_eq!(second.last_transition_time.0, at(5));
+    fn each_threshold_is_of_its_own_answer() {
+        let span = SignedDuration::from_secs;
+        let mut readiness = Readiness::new(Thresholds { success: span(5), failure: span(50) });
+        let mut at = |probe, seconds| readiness.observe(probe, Duration::from_secs(seconds));
+        assert_eq!(at(Probe::Unhealthy, 0), Probe::Unhealthy);
+        assert_eq!(at(Probe::Ok, 10), Probe::Unhealthy);
+        assert_eq!(at(Probe::Ok, 15), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 20), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 69), Probe::Ok);
+        assert_eq!(at(Probe::Unhealthy, 70), Probe::Unhealthy);
     }
 }

@@ -87,6 +87,9 @@ pub mod labels {
 
 /// Annotation keys.
 pub mod annotations {
+    /// On a Cluster: which of `provider`, `region` and `zones` its agent told and the hub wrote into its spec, with commas between. What is told is written
+    /// once: a person who takes it out again is not answered by the same.
+    pub const TOLD_BY_AGENT: &str = "edge.karmada.io/told-by-agent";
     /// On a Work: where it changes, the site tries again what it has put aside because it crashed the agent.
     pub const RETRY: &str = "edge.karmada.io/retry";
     /// On a Cluster: what is known of its agent while that is away, JSON: version, CA and end of the certificate it showed last.
@@ -430,6 +433,8 @@ pub mod events {
     pub const SYNC_SERVICE_FAILED: &str = "SyncServiceFailed";
     /// Where a Service is reached could not be told to clusters.
     pub const DISPATCH_ENDPOINT_SLICE_FAILED: &str = "DispatchEndpointSliceFailed";
+    /// Several clusters tell the same address of a Service.
+    pub const CLUSTER_NETWORKS_OVERLAP: &str = "ClusterNetworksOverlap";
     /// The Service of a ServiceImport was written.
     pub const SYNC_DERIVED_SERVICE_SUCCEED: &str = "SyncDerivedServiceSucceed";
     /// The Service of a ServiceImport could not be written.

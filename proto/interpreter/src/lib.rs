@@ -205,7 +205,12 @@ pub trait Interpreter: Send + Sync {
 /// The health to report for a member object: a kind without a hook counts as healthy, an object that
 /// cannot be read, or of which nobody has said it yet, as unknown.
 pub fn health_of(interpreter: &dyn Interpreter, object: &Value) -> Health {
-    match interpreter.health(object) {
+    health_by(&interpreter.health(object))
+}
+
+/// The same by an answer that is there already.
+pub fn health_by(answer: &Answer<bool>) -> Health {
+    match answer {
         Ok(true) | Err(InterpretError::NoHook { .. }) => Health::Healthy,
         Ok(false) => Health::Unhealthy,
         Err(_) => Health::Unknown,

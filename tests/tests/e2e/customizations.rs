@@ -88,6 +88,19 @@ spec:
     // A changed script takes effect at once, and without it things are as before.
     kubectl.apply(&customization("true"));
     says("the new script is asked", "Healthy", "2");
+    // One that fails is told where its author looks: by the Work of each site, and by the template.
+    kubectl.apply(&customization("observedObj.status.none.at"));
+    says("nobody can say", "Unknown", "2");
+    let fails = |kubectl: &tests::kubectl::Kubectl, what: &str| {
+        eventually(&format!("{what} tells of it"), TIMEOUT, || {
+            let told = kubectl
+                .field(&["events", "--field-selector=reason=InterpretHealthFailed"], "{.items[*].message}");
+            let words = "the InterpretHealth script of ResourceInterpreterCustomization limit-ranges: ";
+            so(told.contains(words), || told)
+        });
+    };
+    fails(&kubectl, "the template");
+    fails(&kubectl.in_namespace("karmada-es-north"), "the Work");
     kubectl.ok(&["delete", "resourceinterpretercustomization", "limit-ranges"]);
     says("without the script it is as before", "Healthy", "");
     for site in ["north", "south"] {

@@ -28,12 +28,14 @@ const SITES: [(&str, &str, &str); 4] = [
 ];
 
 /// As `deploy/presets/lost-sites.yaml` wants it, with the gates of what else is tried, and without waits between evictions.
-const FLAGS: [&str; 5] = [
+const FLAGS: [&str; 6] = [
     "--feature-gates=Failover=true,PropagationPolicyPreemption=true,WorkloadAffinity=true,StatefulFailoverInjection=true",
     "--enable-no-execute-taint-eviction",
     "--allow-no-execute-taint-policy",
     "--resource-eviction-rate=100",
     "--cluster-monitor-grace-period=5s",
+    // The two that run only where they are named.
+    "--controllers=*,hpaScaleTargetMarker,deploymentReplicasSyncer",
 ];
 
 static FLEET: OnceLock<RwLock<Fleet>> = OnceLock::new();

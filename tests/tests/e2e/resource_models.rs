@@ -82,3 +82,30 @@ fn nodes_are_counted_by_the_grades_that_the_cluster_names() {
     line.hub.api().merge(CLUSTER, &fewer).unwrap();
     await_counts(&line, &[0, 5]);
 }
+
+/// Nodes come after the join, and say then where the cluster is; what a person takes out stays out.
+#[test]
+fn where_a_cluster_is_its_nodes_say_when_they_come() {
+    let Some(line) = Line::start() else { return };
+    let said = |what: &str, wanted: &Value| {
+        eventually(what, TIMEOUT, || {
+            let cluster = get(line.hub.api(), CLUSTER)?;
+            let spec = json!([cluster["spec"]["region"], cluster["spec"]["zones"]]);
+            so(spec == *wanted, || cluster["spec"].to_string())
+        });
+    };
+    said("nobody knows", &json!([null, null]));
+    let node = |name: &str, region: &str, zone: &str| {
+        let labels = json!({"topology.kubernetes.io/region": region, "topology.kubernetes.io/zone": zone});
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
+    };
+    line.member.api().create("/api/v1/nodes", &node("first", "north", "north-1")).unwrap();
+    said("its Node says it", &json!(["north", ["north-1"]]));
+    line.hub.api().merge(CLUSTER, &json!({"spec": {"region": null}})).unwrap();
+    line.member.api().create("/api/v1/nodes", &node("second", "north", "north-2")).unwrap();
+    eventually("the hub knows of the second Node", TIMEOUT, || {
+        let cluster = get(line.hub.api(), CLUSTER)?;
+        so(cluster["status"]["nodeSummary"]["totalNum"] == 2, || cluster["status"].to_string())
+    });
+    said("it stays taken out", &json!([null, ["north-1"]]));
+}

@@ -162,7 +162,7 @@ impl Engine {
         }
         let answer = self.observed.answered(&id, digest, object);
         if answer == Answer::Newest && self.targets.is_first(key, ordinal, &id) {
-            self.statuses.observe(&*self.interpreter, key, ordinal, plural, object);
+            self.read_status(key, ordinal, plural, object);
         }
         self.plurals.entry(id.gvk).or_insert_with(|| plural.to_owned());
         answer == Answer::Doubtful

@@ -1,10 +1,11 @@
 //! The watches of the member, one for each kind that a Work names, and what becomes of their events.
 //!
-//! In: kinds, and what their watches tell: lists, objects, objects that are gone. Out: drift, statuses, and objects of Works that nobody
-//! holds.
+//! In: kinds, and what their watches tell: lists, objects, objects that are gone. Out: drift, statuses or why they cannot be read, and objects
+//! of Works that nobody holds.
 
 use std::collections::BTreeSet;
 
+use karmada_proto::v1::EventReport;
 use serde_json::Value;
 
 use super::Engine;
@@ -13,6 +14,7 @@ use crate::ledger::LedgerError;
 use crate::member::{Gvk, MemberEvent, ObjectId};
 use crate::reconcile::targets::Target;
 use crate::reconcile::{catch_panics, member_body, orphan_candidates, watcher};
+use crate::work_statuses::Trouble;
 
 impl Engine {
     /// A kind is watched from now on.
@@ -111,10 +113,25 @@ impl Engine {
         }
         let resource = self.plural(id);
         for Target { key, ordinal, .. } in claims {
-            self.statuses.observe(&*self.interpreter, &key, ordinal, &resource, object);
+            self.read_status(&key, ordinal, &resource, object);
             self.tell(&key);
         }
         Ok(())
+    }
+
+    /// What the interpreter reads of the object of manifest `ordinal` goes into the Work's report; what it cannot read is an event.
+    pub(super) fn read_status(&mut self, key: &str, ordinal: usize, resource: &str, object: &Value) {
+        let troubles = self.statuses.observe(&*self.interpreter, key, ordinal, resource, object);
+        for Trouble { uid, reason, why } in troubles {
+            let cluster = &self.parts.cluster.now;
+            let message = format!("{}, in cluster {cluster}: {why}", ObjectId::of(object));
+            let (key, kind) = (key.to_owned(), "Warning".to_owned());
+            let event = EventReport { key, uid, r#type: kind, reason: reason.to_owned(), message };
+            self.parts.shared.report(|outbox| {
+                outbox.event(event);
+                true
+            });
+        }
     }
 
     /// An object that no Work names: it is noted where it bears our marks.

@@ -12,6 +12,7 @@ use karmada_api::binding::ObjectReference;
 use karmada_api::cluster::Cluster;
 use karmada_core::feature_gates::{FeatureGates, Gate};
 use karmada_core::scheduler::Input;
+use karmada_core::scheduler::assumptions::Taken;
 use karmada_core::scheduler::estimator_answers::{self, Exact, Wanted};
 
 /// How much room is asked for.
@@ -23,6 +24,8 @@ pub struct RoomQuestion<'a> {
     pub namespace: &'a str,
     /// Whether the member's ResourceQuotas of that namespace are a bound (gate ResourceQuotaEstimate).
     pub quotas_count: bool,
+    /// What was placed and may not be seen in the members yet: it takes room.
+    pub taken: &'a Taken,
 }
 
 /// What the agents say whom a decision of the scheduler depends on; nothing where there is no estimator.
@@ -42,6 +45,7 @@ pub async fn exact<C: Borrow<Cluster>>(
         namespace: &spec.resource.namespace,
         // What is in no namespace is under no quota.
         quotas_count: gates.enabled(Gate::ResourceQuotaEstimate) && !spec.resource.namespace.is_empty(),
+        taken: &input.taken,
     };
     let answers = estimator.room(&asked, question).await;
     let said = answers.into_iter().filter_map(|(cluster, answer)| match answer {

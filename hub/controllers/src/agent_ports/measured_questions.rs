@@ -84,6 +84,8 @@ impl PodMetrics for Measured<dyn PodMetrics> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use karmada_core::scheduler::assumptions::Taken;
+
     use super::*;
 
     /// One cluster has room, the other is away.
@@ -112,8 +114,8 @@ mod tests {
     async fn answers_pass_and_are_counted_by_cluster() {
         let metrics: Arc<Metrics> = Arc::default();
         let estimator = Measured::new(Arc::new(Asks) as Arc<dyn Estimator>, metrics.clone());
-        let question =
-            RoomQuestion { wanted: Wanted::Replicas(None), namespace: "shop", quotas_count: false };
+        let (wanted, taken) = (Wanted::Replicas(None), Taken::new());
+        let question = RoomQuestion { wanted, namespace: "shop", quotas_count: false, taken: &taken };
         let answers = estimator.room(&["a", "b"], question).await;
         assert_eq!(answers["a"], Ok(4));
         estimator.unschedulable(&["a"], &ObjectReference::default(), Duration::ZERO).await;

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::service_export::tests::{EXPORT, export, objects};
 use crate::testing::{Rig, WORK_API, bears_trouble, key};
@@ -146,4 +148,22 @@ async fn a_cluster_whose_name_goes_on_with_anothers_wakes_what_that_one_gives() 
     let woken = |cluster: &str| renamed_by(&rig.shared.export_works, cluster);
     assert_eq!(woken("a-b"), [key("shop", "web")]);
     assert!(woken("ab").is_empty() && woken("a").is_empty() && woken("b-a").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_that_tell_the_same_address_are_told_of_once() {
+    let rig =
+        Rig::new(objects([export(), question("a", Some(&["web-1"])), question("b", Some(&["web-1"]))])).await;
+    let recording = rig.shared.recorder.clone();
+    let recording = tokio::spawn(async move { recording.run(CancellationToken::new()).await });
+    let slices = EndpointSlices::new(rig.shared.clone());
+    for _ in 0..3 {
+        slices.reconcile(&key("shop", "web")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let events = rig.api.values("v1", "Event").into_iter();
+    let told: Vec<Value> = events.filter(|event| event["reason"] == "ClusterNetworksOverlap").collect();
+    assert!(told.len() == 1 && told[0]["count"] == 1, "{told:?}");
+    assert_eq!(told[0]["involvedObject"]["kind"], "ServiceExport");
+    recording.abort();
 }

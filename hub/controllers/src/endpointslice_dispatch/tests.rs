@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::multiclusterservice::MultiClusterServices;
 use crate::testing::multi_cluster_services::{MCS, SERVICE, gated, mcs, objects, over, service};
@@ -165,4 +167,38 @@ async fn without_the_gate_nothing_more_is_dispatched() {
     assert_eq!(given(&open), pairs(&[("c", "p-web-1")]));
     look(&closed).await.unwrap();
     assert_eq!(given(&closed), pairs(&[("c", "p-web-1")]));
+}
+
+/// Messages of the warnings that networks overlap.
+fn overlaps(rig: &Rig) -> Vec<String> {
+    let events = rig.api.values("v1", "Event").into_iter();
+    let told = events.filter(|event| event["reason"] == "ClusterNetworksOverlap");
+    told.map(|event| format!("{} {}", event["involvedObject"]["kind"], event["message"])).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn providers_that_tell_the_same_address_are_told_of_once() {
+    let rig = gated(objects([
+        service(),
+        placed(&["p", "q", "c"]),
+        mcs(&["p", "q"], &["c"]),
+        answered("p", &["web-1"]),
+        answered("q", &["web-2"]),
+    ]))
+    .await;
+    let recording = rig.shared.recorder.clone();
+    let recording = tokio::spawn(async move { recording.run(CancellationToken::new()).await });
+    let dispatch = EndpointSliceDispatch::new(rig.shared.clone());
+    for _ in 0..3 {
+        dispatch.reconcile(&key("shop", "web")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let told = overlaps(&rig);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("MultiClusterService")
+            && told[0].contains("10.0.0.1 is told by the clusters p and q"),
+        "{told:?}"
+    );
+    recording.abort();
 }

@@ -1,11 +1,16 @@
 //! Returning to an earlier group, over the port in memory.
 
+use std::time::Duration;
+
 use karmada_core::feature_gates::FeatureGates;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::port::fake::FakeApi;
 use crate::testing::{self, CLUSTER_API, POLICY_API, Rig, key};
+
+/// Between two that return, where nobody says otherwise.
+const TURN: Duration = Duration::from_secs(15);
 
 /// A ConfigMap that is in the second of two groups; the first one's cluster is ready since this time.
 fn objects(after: &Value, ready_since: &str) -> Vec<Value> {
@@ -122,7 +127,7 @@ async fn a_return_that_does_not_become_healthy_is_taken_back() {
 async fn a_binding_that_changes_often_returns_all_the_same() {
     let api = Rig::new(objects(&after("10m"), LONG_AGO)).await.api;
     let shared = at(&api, 0).await;
-    let failback = Failback::new(shared.shared.clone(), None, SignedDuration::from_mins(10));
+    let failback = Failback::new(shared.shared.clone(), None, &LifecycleOptions::default());
     let web = key("default", "web-configmap");
     failback.reconcile(&web).await.unwrap();
     assert_eq!(failback.wanted.lock().len(), 1);
@@ -162,7 +167,7 @@ async fn a_group_that_does_not_take_it_meanwhile_is_watched_anew() {
     let writes = api.writes();
     assert_eq!(looks(&api, &[0, 30]).await, again(LOOK));
     let shared = at(&api, 30).await;
-    let failback = Failback::new(shared.shared.clone(), None, SignedDuration::from_mins(10));
+    let failback = Failback::new(shared.shared.clone(), None, &LifecycleOptions::default());
     failback.wanted.lock().insert(key("default", "web-configmap"), Instant::now());
     failback.reconcile(&key("default", "web-configmap")).await.unwrap();
     assert!(failback.wanted.lock().is_empty());
@@ -175,7 +180,7 @@ async fn a_group_that_does_not_take_it_meanwhile_is_watched_anew() {
 #[tokio::test(start_paused = true)]
 async fn they_take_turns() {
     let rig = Rig::new(objects(&after("0s"), LONG_AGO)).await;
-    let failback = Failback::new(rig.shared.clone(), None, SignedDuration::from_mins(10));
+    let failback = Failback::new(rig.shared.clone(), None, &LifecycleOptions::default());
     let ask = |namespace: &str, name: &str| {
         failback.turns.lock().ask(&namespace.into(), &name.into(), failback.started.elapsed())
     };
@@ -183,13 +188,19 @@ async fn they_take_turns() {
     let came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
     assert_eq!(came, Action::RequeueAfter(TURN));
     assert_eq!(rig.api.writes(), 0);
+    // As whoever runs the hub wants it.
+    let options = LifecycleOptions { failback_interval: TURN / 15, ..LifecycleOptions::default() };
+    let failback = Failback::new(rig.shared.clone(), None, &options);
+    failback.turns.lock().ask(&"default".into(), &"another".into(), failback.started.elapsed());
+    let came = failback.reconcile(&key("default", "web-configmap")).await.unwrap();
+    assert_eq!(came, Action::RequeueAfter(TURN / 15));
 }
 
 /// Another namespace has a thousand that are to return.
 #[tokio::test(start_paused = true)]
 async fn namespaces_take_turns() {
     let rig = Rig::new(objects(&after("0s"), LONG_AGO)).await;
-    let failback = Failback::new(rig.shared.clone(), None, SignedDuration::from_mins(10));
+    let failback = Failback::new(rig.shared.clone(), None, &LifecycleOptions::default());
     let ask = |at: usize| {
         let name = format!("web-{at}").into();
         failback.turns.lock().ask(&"many".into(), &name, failback.started.elapsed())

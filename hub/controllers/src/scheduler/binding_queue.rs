@@ -150,7 +150,8 @@ impl Counted for BindingQueue {
     fn counts(&self) -> Counts {
         let state = self.state.lock();
         let (depth, adds) = (state.queue.active().len(), state.queue.arrivals());
-        Counts { depth, adds, ..state.counts.clone() }
+        let running = state.running.values().map(|(since, _)| since.elapsed());
+        Counts { depth, adds, ..state.counts.clone() }.with_running(running)
     }
 }
 

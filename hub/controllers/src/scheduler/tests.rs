@@ -218,8 +218,10 @@ impl Estimator for Told {
             Wanted::Replicas(_) => "replicas".to_owned(),
             Wanted::Sets(parts) => format!("sets of {}", parts.len()),
         };
+        let taken: usize = question.taken.values().map(Vec::len).sum();
+        let taken = if taken > 0 { format!(", beside {taken}") } else { String::new() };
         *self.question.lock() =
-            format!("{wanted} in {}, quotas {}", question.namespace, question.quotas_count);
+            format!("{wanted} in {}, quotas {}{taken}", question.namespace, question.quotas_count);
         self.asked.lock().push(clusters.join(","));
         self.answers.clone()
     }
@@ -363,6 +365,33 @@ async fn what_was_placed_while_agents_were_asked_is_taken() {
         });
         placed.sort_by_key(Value::to_string);
         assert_eq!(placed, ["False", "True"], "six replicas in room for five; asks agents: {asks}");
+    }
+}
+
+/// What was placed a moment ago is told to the agents that are asked, where clusters are protected; else nobody keeps it.
+#[tokio::test(start_paused = true)]
+async fn agents_are_told_what_was_placed_a_moment_ago() {
+    let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let workload = |name: &str| {
+        let mut binding = testing::binding(name, &divided, &[]);
+        binding["spec"]["replicas"] = json!(1);
+        binding["spec"]["replicaRequirements"] = json!({"resourceRequest": {"cpu": "1"}});
+        binding
+    };
+    let [mut cluster, namespace] = testing::cluster("m1", &json!({}));
+    cluster["status"]["resourceSummary"] = json!({"allocatable": {"cpu": "5", "pods": "10"}});
+    for (protected, told) in [(false, ""), (true, ", beside 1")] {
+        let before = Rig::new([cluster.clone(), namespace.clone(), workload("web"), workload("db")]).await;
+        let mut gates = FeatureGates::default();
+        if protected {
+            gates = gates.with(Gate::SchedulingOvercommitProtection);
+        }
+        let rig = Rig::started(before.api.clone(), "2026-05-01T12:00:00Z", gates).await;
+        let agents = Arc::new(Told::default());
+        let scheduler = Scheduler::new(rig.shared.clone(), Some(agents.clone()));
+        scheduler.reconcile(&key("default", "web-configmap")).await.unwrap();
+        scheduler.reconcile(&key("default", "db-configmap")).await.unwrap();
+        assert_eq!(*agents.question.lock(), format!("replicas in default, quotas false{told}"));
     }
 }
 

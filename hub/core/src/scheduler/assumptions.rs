@@ -11,19 +11,17 @@ use std::time::Duration;
 use karmada_api::binding::{
     AggregatedStatusItem, Component, ComponentReplicaRequirements, Health, ResourceBinding, TargetCluster,
 };
+/// What is assumed in one cluster of one binding.
+pub use karmada_interpreter::node_room::Assumed;
 
 /// How long what was placed is assumed, at most.
 const LONGEST: Duration = Duration::from_secs(300);
 
+/// So many sorts of replicas are told apart where they are summed, in each namespace: who is told takes no longer list.
+const SORTS: usize = 256;
+
 /// Namespace and name of a binding.
 type BindingKey = (String, String);
-
-/// What is assumed in one cluster of one binding.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Assumed {
-    /// Its pods, by parts.
-    pub components: Vec<Component>,
-}
 
 /// What is assumed of all bindings.
 #[derive(Debug, Default)]
@@ -37,6 +35,28 @@ struct Entry {
 
 /// What of each cluster's room is taken, though its report does not say so: by binding.
 pub type Taken = BTreeMap<String, Vec<Arc<Assumed>>>;
+
+/// The same with the replicas of one sort and namespace told once, as they came first: a workload that is rolled out a hundred times takes no more
+/// words than once. What is left out of a list that is too long, the cluster's summary is still reckoned without.
+pub fn summed(taken: &[Arc<Assumed>]) -> Vec<Assumed> {
+    let mut all: Vec<Assumed> = Vec::new();
+    for one in taken {
+        let at = all.iter().position(|known| known.namespace == one.namespace).unwrap_or(all.len());
+        if at == all.len() {
+            all.push(Assumed { namespace: one.namespace.clone(), components: Vec::new() });
+        }
+        let Some(known) = all.get_mut(at) else { continue };
+        for part in &one.components {
+            let same = |known: &&mut Component| known.replica_requirements == part.replica_requirements;
+            if let Some(known) = known.components.iter_mut().find(same) {
+                known.replicas = known.replicas.saturating_add(part.replicas);
+            } else if known.components.len() < SORTS {
+                known.components.push(Component { name: String::new(), ..part.clone() });
+            }
+        }
+    }
+    all
+}
 
 /// The clusters in which a workload is healthy.
 pub fn healthy(items: &[AggregatedStatusItem]) -> BTreeSet<String> {
@@ -55,8 +75,9 @@ pub fn footprint(binding: &ResourceBinding, replicas: i32) -> Option<Assumed> {
     if !spec.is_workload() {
         return None;
     }
+    let namespace = spec.resource.namespace.clone();
     if spec.has_whole_sets() {
-        return Some(Assumed { components: spec.components.clone() });
+        return Some(Assumed { namespace, components: spec.components.clone() });
     }
     let requirements = spec.replica_requirements.as_ref().map(|wanted| ComponentReplicaRequirements {
         node_claim: wanted.node_claim.clone(),
@@ -67,7 +88,7 @@ pub fn footprint(binding: &ResourceBinding, replicas: i32) -> Option<Assumed> {
     let requirements = of_part().or(requirements);
     let component =
         Component { name: spec.resource.name.clone(), replicas, replica_requirements: requirements };
-    Some(Assumed { components: vec![component] })
+    Some(Assumed { namespace, components: vec![component] })
 }
 
 impl Assumptions {

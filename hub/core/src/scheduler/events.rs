@@ -1,7 +1,8 @@
 //! What binding and template are told of a decision, as events.
 //!
 //! In: the binding and the decision. Out: a few texts, each with whether it tells of success. However many groups of clusters were tried,
-//! there are few: the first ones say why they do not do.
+//! there are few: the first ones say why they do not do. The condition `Scheduled` says it of the first alone, word for word as Karmada's, which
+//! who compares both may rely on; so each other group's reason is here.
 
 use karmada_api::binding::ResourceBinding;
 use karmada_api::strings::conditions;

@@ -1,5 +1,7 @@
 //! What a cluster's conditions lead to: taints, silence, remedies, thresholds.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use karmada_api::cluster::Cluster;
 use karmada_api::readiness::{Probe, Readiness, Thresholds};
@@ -158,15 +160,15 @@ fn recorded_thresholds() {
         }
         let wait = |field: &str| SignedDuration::from_secs(case[field].as_i64().unwrap());
         let thresholds = Thresholds { success: wait("successSeconds"), failure: wait("failureSeconds") };
-        let (mut readiness, mut now) = (Readiness::new(thresholds), Timestamp::UNIX_EPOCH);
+        let (mut readiness, mut now) = (Readiness::new(thresholds), Duration::ZERO);
         let steps = case["steps"].as_array().unwrap();
         let reported = steps.iter().map(|step| {
-            now += SignedDuration::from_secs(step["afterSeconds"].as_i64().unwrap());
+            now += Duration::from_secs(step["afterSeconds"].as_u64().unwrap());
             // That nobody knows is the hub's word, not a probe's: a probe that fails takes its place.
-            let probe = if step["observed"] == "True" { Probe::Healthy } else { Probe::NotHealthy };
-            readiness.observe(&probe, now).status
+            let probe = if step["observed"] == "True" { Probe::Ok } else { Probe::Unhealthy };
+            if readiness.observe(probe, now) == Probe::Ok { "True" } else { "False" }
         });
-        let reported: Vec<String> = reported.collect();
+        let reported: Vec<&str> = reported.collect();
         let known = |status: &Value| if *status == "Unknown" { json!("False") } else { status.clone() };
         let wanted: Vec<Value> = steps.iter().map(|step| known(&step["reported"])).collect();
         compare(&json!(wanted), &json!(reported))

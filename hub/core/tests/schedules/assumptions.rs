@@ -1,11 +1,12 @@
 //! Sequences of what is placed, reported and forgotten, and what room it leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use karmada_api::binding::{ReplicaRequirements, ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
-use karmada_core::scheduler::assumptions::{Assumed, Assumptions, footprint, healthy};
+use karmada_core::scheduler::assumptions::{Assumed, Assumptions, footprint, healthy, summed};
 use karmada_core::scheduler::estimate;
 use serde_json::{Value, json};
 
@@ -111,9 +112,8 @@ fn what_grows_is_not_counted_twice() {
         let (binding, targets) = (of(before, 9), targets(&after));
         let unseen = assumptions.unseen(&binding, &targets, second(now));
         assumptions.placed(&binding, &targets, unseen, second(now));
-        let pods = |taken: &Vec<std::sync::Arc<Assumed>>| {
-            taken.iter().map(|one| one.components[0].replicas).sum::<i32>()
-        };
+        let pods =
+            |taken: &Vec<Arc<Assumed>>| taken.iter().map(|one| one.components[0].replicas).sum::<i32>();
         json!(
             assumptions
                 .taken(second(now))
@@ -135,4 +135,21 @@ fn what_grows_is_not_counted_twice() {
         "by now the five are"
     );
     assert_eq!(place(five, json!([["m1", 2]]), 1000), json!([]), "what shrinks takes nothing");
+}
+
+#[test]
+fn replicas_of_one_sort_are_told_once() {
+    let one = |namespace: &str, replicas: i32, cpu: &str| -> Arc<Assumed> {
+        let part = json!({"name": "web", "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": cpu}}});
+        Arc::new(serde_json::from_value(json!({"namespace": namespace, "components": [part]})).unwrap())
+    };
+    let taken =
+        [one("a", 2, "1"), one("a", 1, "2"), one("b", 1, "1"), one("a", i32::MAX, "1"), one("a", 3, "2")];
+    let told: Vec<(String, Vec<i32>)> = summed(&taken)
+        .into_iter()
+        .map(|one| (one.namespace, one.components.iter().map(|part| part.replicas).collect()))
+        .collect();
+    assert_eq!(told, [("a".to_owned(), vec![i32::MAX, 4]), ("b".to_owned(), vec![1])]);
+    let many: Vec<Arc<Assumed>> = (0..10_000).map(|cpu| one("a", 1, &cpu.to_string())).collect();
+    assert_eq!(summed(&many)[0].components.len(), 256, "the list is bounded");
 }

@@ -25,7 +25,7 @@ fn sets(case: &Value) -> Value {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|workload| Arc::new(Assumed { components: parts(workload) }))
+        .map(|workload| Arc::new(Assumed { namespace: String::new(), components: parts(workload) }))
         .collect();
     json!(components::max_sets(&cluster, &parts(case), &taken))
 }
@@ -299,7 +299,7 @@ fn sets_that_were_placed_a_moment_ago_are_taken_off() {
         json!([{"name": "a", "replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "2"}}}]),
     )
     .unwrap();
-    let taken = [Arc::new(Assumed { components: parts.clone() })];
+    let taken = [Arc::new(Assumed { namespace: String::new(), components: parts.clone() })];
     let mut cluster = cluster_with("a", "9");
     assert_eq!(components::max_sets(&cluster, &parts, &[]), 2);
     assert_eq!(components::max_sets(&cluster, &parts, &taken), 1);

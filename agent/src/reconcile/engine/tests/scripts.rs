@@ -42,6 +42,37 @@ async fn customizations_are_asked_of_what_is_there_and_of_what_comes() {
     again.end().await;
 }
 
+/// Who wrote a script that fails at a site looks for the reason at the hub: it is an event of the Work, and only one.
+#[tokio::test(start_paused = true)]
+async fn a_script_that_fails_is_an_event_of_the_work() {
+    let all = json!([{"metadata": {"name": "c"}, "spec": {"target": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "customizations": {"healthInterpretation": {"luaScript": "function InterpretHealth(o) return o.spec.none.at end"}}}}]);
+    let body = Bytes::from(all.to_string());
+    let told = Change::Document { table: 2, hash: karmada_proto::body::hash(&body), body };
+    let rig = Rig::fresh();
+    rig.shared.ledger.commit(&[told]).unwrap();
+    rig.commit(&[put("a", 5, &[config("a", "1")], false)]);
+    rig.until("applied", |rig| rig.applied("a")).await;
+    for at in 0..3 {
+        rig.member.edit(&id("a"), |o| karmada_api::object::set_label(o, "site", &at.to_string()));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    let told = std::iter::from_fn(|| rig.shared.outbox.lock().next_prompt());
+    let failed: Vec<_> = told
+        .filter_map(|frame| match frame {
+            agent_frame::Body::Event(event) => Some(event),
+            _ => None,
+        })
+        .filter(|event| event.reason == "InterpretHealthFailed")
+        .collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    let event = &failed[0];
+    assert_eq!((event.key.as_str(), event.uid.as_str(), event.r#type.as_str()), ("a", "u-a", "Warning"));
+    let words = "ConfigMap default/a, in cluster m: the InterpretHealth script of ResourceInterpreterCustomization c: ";
+    assert!(event.message.starts_with(words), "{}", event.message);
+    rig.end().await;
+}
+
 /// A script that takes all its time is put right by its author: what he wrote must not wait behind what it is to put right. Real time: scripts
 /// are timed by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
