@@ -116,10 +116,10 @@ mod tests {
         assert_eq!(both["spec"], json!({"id": "u", "region": "eu", "zones": ["a", "b"]}));
         assert_eq!(both["metadata"]["annotations"][TOLD_BY_AGENT], "region,zones");
         // A person takes it out, or says another.
-        let mut taken_out = both.clone();
+        let mut taken_out = both;
         taken_out["spec"].as_object_mut().unwrap().remove("region");
         assert_eq!(filled(&taken_out, &told("us", &["c"])), None);
-        let mut other = bare.clone();
+        let mut other = bare;
         (other["spec"]["region"], other["spec"]["zones"]) = (json!("mars"), json!([]));
         let filled = filled(&other, &told("eu", &["c"])).unwrap();
         assert_eq!(filled["spec"], json!({"id": "u", "region": "mars", "zones": ["c"]}));

@@ -112,9 +112,8 @@ fn what_grows_is_not_counted_twice() {
         let (binding, targets) = (of(before, 9), targets(&after));
         let unseen = assumptions.unseen(&binding, &targets, second(now));
         assumptions.placed(&binding, &targets, unseen, second(now));
-        let pods = |taken: &Vec<std::sync::Arc<Assumed>>| {
-            taken.iter().map(|one| one.components[0].replicas).sum::<i32>()
-        };
+        let pods =
+            |taken: &Vec<Arc<Assumed>>| taken.iter().map(|one| one.components[0].replicas).sum::<i32>();
         json!(
             assumptions
                 .taken(second(now))
