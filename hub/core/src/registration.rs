@@ -4,10 +4,9 @@
 //! to the asker, the next step of a join, the Cluster that a join makes, and the keys that a renewal leaves.
 //!
 //! A name is never handed on by who asks for it: a second key waits for a person ([`keys`]), and what a join token allows is judged
-//! apart from it ([`token_allowance`]). Where a cluster is, its agent tells then or later ([`topology`]).
+//! apart from it. Where a cluster is, its agent tells then or later ([`topology`]).
 
 pub mod keys;
-pub mod token_allowance;
 pub mod topology;
 
 use std::time::Duration;

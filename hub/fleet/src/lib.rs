@@ -10,4 +10,5 @@ pub mod cluster_report;
 pub mod hub_starts;
 pub mod identity;
 pub mod pending_works;
+pub mod token_allowance;
 pub mod work_report;

@@ -10,10 +10,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use karmada_certs::JoinToken;
-use karmada_core::registration::token_allowance::{
+use karmada_definitions::status::Status;
+use karmada_fleet::token_allowance::{
     Allowance, SecretData, TokenRefusal, USES, allowance, field, uses_left,
 };
-use karmada_definitions::status::Status;
 use karmada_gateway::ports::{JoinRefusal, JoinRefusalCode};
 use karmada_gateway::rate::{Buckets, Rate};
 use karmada_registry::Registry;

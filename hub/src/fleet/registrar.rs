@@ -20,7 +20,6 @@ use karmada_apiserver::audit::Audit;
 use karmada_certs::{CertificateRequest, PeerIdentity, agent_subject};
 use karmada_controllers::cluster::ContactSource;
 use karmada_controllers::events::{EventType, Recorder, Reference};
-use karmada_core::registration::token_allowance::Allowance;
 use karmada_core::registration::{
     ASK_PERSON_AGAIN, Candidate, JoinStep, NameState, join_step, key_request, keys, name_state, new_cluster,
     new_execution_namespace, renewed,
@@ -28,6 +27,7 @@ use karmada_core::registration::{
 use karmada_definitions::resource::ResourceDefinition;
 use karmada_definitions::status::Status;
 use karmada_fleet::identity::{self, Authority};
+use karmada_fleet::token_allowance::Allowance;
 use karmada_gateway::ports::{
     JoinAsk, JoinGrant, JoinOutcome, JoinRefusal, JoinRefusalCode, Occurrence, PortError, Registrar,
     SessionRefusal,
