@@ -406,6 +406,9 @@ impl ControllerContext {
         }
         let second = work_name_taken::of_its_own(wanted);
         let existing = self.work_at(wanted, &second).await?;
+        if existing.is_none() && matches!(usual, Placing::Create) {
+            return self.carry_out(wanted, usual).await;
+        }
         let renamed = work_name_taken::renamed(wanted, &second);
         match (usual, work_name_taken::placing(existing.as_ref(), &renamed)) {
             (usual @ Placing::Create, Placing::Create | Placing::Taken(_)) => {

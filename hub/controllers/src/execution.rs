@@ -19,6 +19,7 @@ use crate::fetch::{self, kinds};
 use crate::indexes::bindings::BindingsIndex;
 use crate::port::{Api, Key, Object, Resource};
 use crate::runner::{Action, Controller, Error, Source};
+use crate::status::Report;
 
 /// The controller.
 pub struct Execution {
@@ -63,15 +64,16 @@ impl Execution {
         if self.ends_left_over(&object).await? {
             return Ok(());
         }
-        let work: Work = object.parse()?;
-        let object = if self.lacks_finalizer(&work).await? {
-            let mut value = object.value()?;
-            object::add_finalizer(&mut value, finalizers::EXECUTION);
-            self.api().update(resource, value).await?
-        } else {
-            object
-        };
-        self.dispatching(resource, object.parse()?).await
+        // What it carries is read where it is written: a hub that starts looks at all Works there are.
+        let work = Work::from(object.parse::<Report>()?);
+        if !self.lacks_finalizer(&work).await? {
+            return self.dispatching(resource, &object, &work).await;
+        }
+        let mut value = object.value()?;
+        object::add_finalizer(&mut value, finalizers::EXECUTION);
+        let written = self.api().update(resource, value).await?;
+        let work = Work::from(written.parse::<Report>()?);
+        self.dispatching(resource, &written, &work).await
     }
 
     /// Deletes a Work that waited for a person's word and has it, and whose binding was taken away without the hub: nobody else would.
@@ -98,8 +100,10 @@ impl Execution {
         Ok(cluster.is_some_and(|cluster| !cluster.deleting))
     }
 
-    async fn dispatching(&self, resource: &Resource, mut work: Work) -> Result<(), Error> {
-        let Some(said) = status::dispatching(&work, (self.shared.clock)()) else { return Ok(()) };
+    /// `work` is what was read of `object`.
+    async fn dispatching(&self, resource: &Resource, object: &Object, work: &Work) -> Result<(), Error> {
+        let Some(said) = status::dispatching(work, (self.shared.clock)()) else { return Ok(()) };
+        let mut work: Work = object.parse()?;
         work.status.conditions = said;
         let value = fetch::to_value(&work)?;
         let about = Reference::of(&value);
