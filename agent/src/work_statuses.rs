@@ -1,11 +1,12 @@
 //! How each Work stands: the outcome of applying it, and what the interpreter reads from its objects.
 //!
 //! In: entries, outcomes, objects as the member has them. Out: the report of a Work; an object whose status cannot be read keeps the last
-//! one that could, and why it cannot is told apart from the report, once. Pure.
+//! one that could, and why it cannot is told apart from the report, from time to time. Pure.
 //!
 //! One row per Work, one slot per manifest; nothing of an object is kept but what is reported, and a digest of what was told to be wrong.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use karmada_api::NETWORKING_GROUP;
@@ -32,26 +33,60 @@ struct Row {
     slots: Vec<Option<String>>,
     /// JSON of the one ManifestStatus of a Work that asks where a Service is reached, and that nothing is made of.
     answer: Option<String>,
-    /// What was told to be wrong with reading a manifest's object, by its reason, as digests of the words; it is told again once it is
-    /// another. Empty where all can be read, as nearly always.
-    troubles: BTreeMap<(usize, &'static str), Bytes>,
+    /// What was told to be wrong with reading a manifest's object, by its reason. Empty where all can be read, as nearly always.
+    troubles: BTreeMap<(usize, &'static str), Told>,
 }
+
+/// What was told of a script that failed.
+#[derive(Debug)]
+struct Told {
+    /// Digest of the words; nothing where it was well since.
+    words: Option<Bytes>,
+    /// When.
+    at: Duration,
+}
+
+/// So long nothing more is told of one script and object: a script may say other words each time.
+const PACE: Duration = Duration::from_mins(5);
+
+/// After so long the same is told again: the hub forgets events after an hour.
+const AGAIN: Duration = Duration::from_mins(60);
 
 impl Row {
     /// What reading the object of manifest `ordinal` came to. The words of what went wrong, where they are news.
-    fn trouble<T>(&mut self, ordinal: usize, reason: &'static str, read: &Answer<T>) -> Option<Trouble> {
-        // What nobody knows to read, or somebody else is yet to be asked about, is no failure.
+    fn trouble<T>(
+        &mut self,
+        (ordinal, reason): (usize, &'static str),
+        read: &Answer<T>,
+        now: Duration,
+    ) -> Option<Trouble> {
         let why = match read {
-            Ok(_) => {
-                self.troubles.remove(&(ordinal, reason));
+            // Whom somebody else is to be asked about first, or who rests, did not fail.
+            Err(InterpretError::Unanswered(_) | InterpretError::Outside { .. }) => return None,
+            Ok(_) | Err(InterpretError::NoHook { .. }) => {
+                self.well(ordinal, reason, now);
                 return None;
             }
-            Err(InterpretError::NoHook { .. } | InterpretError::Unanswered(_)) => return None,
             Err(error) => error.to_string(),
         };
-        let digest = body::hash(why.as_bytes());
-        let before = self.troubles.insert((ordinal, reason), digest.clone());
-        (before != Some(digest)).then(|| Trouble { uid: self.uid.clone(), reason, why })
+        let words = Some(body::hash(why.as_bytes()));
+        if let Some(told) = self.troubles.get(&(ordinal, reason)) {
+            let passed = now.saturating_sub(told.at);
+            if passed < PACE || (told.words == words && passed < AGAIN) {
+                return None;
+            }
+        }
+        self.troubles.insert((ordinal, reason), Told { words, at: now });
+        Some(Trouble { uid: self.uid.clone(), reason, why })
+    }
+
+    /// The script did not fail: when it does, that is news, though not sooner than it may be told.
+    fn well(&mut self, ordinal: usize, reason: &'static str, now: Duration) {
+        let Some(told) = self.troubles.get_mut(&(ordinal, reason)) else { return };
+        told.words = None;
+        if now.saturating_sub(told.at) >= PACE {
+            self.troubles.remove(&(ordinal, reason));
+        }
     }
 }
 
@@ -76,6 +111,10 @@ impl WorkStatuses {
     /// The ledger's entry of `key` is this; it has `manifests` manifests.
     pub fn set_entry(&mut self, key: &str, entry: &Entry, manifests: usize) {
         let row = self.rows.entry(key.to_owned()).or_default();
+        if row.uid != entry.uid {
+            // Another Work of that name: nobody was told anything of it.
+            row.troubles.clear();
+        }
         row.uid.clone_from(&entry.uid);
         row.revision = entry.revision;
         row.hash = entry.hash.clone();
@@ -93,7 +132,8 @@ impl WorkStatuses {
         news
     }
 
-    /// The member's object for manifest `ordinal` is this; `resource` is its plural. What of it cannot be read, where that is news.
+    /// The member's object for manifest `ordinal` is this; `resource` is its plural, `now` a moment of a clock that does not go back. What of it
+    /// cannot be read, where that is news.
     pub fn observe(
         &mut self,
         interpreter: &dyn Interpreter,
@@ -101,14 +141,15 @@ impl WorkStatuses {
         ordinal: usize,
         resource: &str,
         observed: &Value,
+        now: Duration,
     ) -> Vec<Trouble> {
         let Some(row) = self.rows.get_mut(key).filter(|row| ordinal < row.slots.len()) else {
             return Vec::new();
         };
         let (status, health) = (interpreter.reflect_status(observed), interpreter.health(observed));
         let troubles = [
-            row.trouble(ordinal, events::REFLECT_STATUS_FAILED, &status),
-            row.trouble(ordinal, events::INTERPRET_HEALTH_FAILED, &health),
+            row.trouble((ordinal, events::REFLECT_STATUS_FAILED), &status, now),
+            row.trouble((ordinal, events::INTERPRET_HEALTH_FAILED), &health, now),
         ];
         if let Some(slot) = row.slots.get_mut(ordinal) {
             let status = ManifestStatus {
@@ -234,7 +275,7 @@ mod tests {
         statuses.set_entry("w", &entry(), 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},
             "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2}});
-        statuses.observe(&Native, "w", 0, "deployments", &object);
+        statuses.observe(&Native, "w", 0, "deployments", &object, Duration::ZERO);
         assert_eq!(statuses.report("w").unwrap().manifest_statuses, None);
         assert!(statuses.set_applied("w", outcome(true, "")));
         assert!(!statuses.set_applied("w", outcome(true, "")));
@@ -262,35 +303,60 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_fails_is_told_once_and_again_when_it_fails_otherwise() {
+    fn a_script_that_fails_is_told_when_that_is_news_and_each_hour_while_it_does() {
         let mut statuses = WorkStatuses::default();
         statuses.set_entry("w", &entry(), 1);
         statuses.set_applied("w", outcome(true, ""));
         let object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "d"}});
-        let mut reads = |reflects: &str, says: &str| {
-            let scripts = scripts(reflects, says);
-            let told = statuses.observe(&scripts, "w", 0, "configmaps", &object);
+        let mut reads = |minute: u64, reflects: &str, says: &str| {
+            let now = Duration::from_mins(minute);
+            let told = statuses.observe(&scripts(reflects, says), "w", 0, "configmaps", &object, now);
             let report = statuses.report("w").unwrap().manifest_statuses.unwrap();
             let rows: Value = serde_json::from_slice(&report).unwrap();
             let told: Vec<String> =
                 told.iter().map(|one| format!("{} {} {}", one.uid, one.reason, one.why)).collect();
             (told, rows[0]["status"].clone(), rows[0]["health"].clone())
         };
-        let fine = reads("return {a = 1}", "return true");
+        let fine = reads(0, "return {a = 1}", "return true");
         assert_eq!(fine, (Vec::new(), json!({"a": 1}), json!("Healthy")));
-        let (told, status, health) = reads("return o.spec.a", "return true");
+        let (told, status, health) = reads(1, "return o.spec.a", "return true");
         assert_eq!(told.len(), 1, "{told:?}");
         let words =
             "u ReflectStatusFailed the InterpretStatus script of ResourceInterpreterCustomization c: ";
         assert!(told[0].starts_with(words), "{told:?}");
         assert_eq!((status, health), (json!({"a": 1}), json!("Healthy")), "what was read last stands");
-        assert!(reads("return o.spec.a", "return true").0.is_empty(), "it was told");
-        let (told, _, health) = reads("return o.spec.a", "return o.spec.a");
+        assert!(reads(20, "return o.spec.a", "return true").0.is_empty(), "it was told");
+        let (told, _, health) = reads(21, "return o.spec.a", "return o.spec.a");
         assert!(told.len() == 1 && told[0].contains("InterpretHealthFailed"), "{told:?}");
         assert_eq!(health, "Unknown");
-        assert_eq!(reads("error('another')", "return true").0.len(), 1, "it fails for another reason");
-        assert!(reads("return {}", "return true").0.is_empty());
-        assert_eq!(reads("error('another')", "return true").0.len(), 1, "it was well meanwhile");
+        assert_eq!(reads(22, "error('another')", "return true").0.len(), 1, "it fails for another reason");
+        for minute in 23..27 {
+            let other = format!("error('at {minute}')");
+            assert!(reads(minute, &other, "return true").0.is_empty(), "other words each time");
+        }
+        assert!(reads(27, "return {}", "return true").0.is_empty());
+        assert_eq!(reads(28, "error('another')", "return true").0.len(), 1, "it was well meanwhile");
+        assert!(reads(87, "error('another')", "return true").0.is_empty());
+        assert_eq!(reads(88, "error('another')", "return true").0.len(), 1, "its event is forgotten by now");
+    }
+
+    #[test]
+    fn what_was_told_ends_with_the_script_and_with_the_work() {
+        let mut statuses = WorkStatuses::default();
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "d"}});
+        let read = |statuses: &mut WorkStatuses, scripts: &Scripts, minute| {
+            statuses.observe(scripts, "w", 0, "configmaps", &object, Duration::from_mins(minute)).len()
+        };
+        let none = Scripts::new(Vec::new(), Arc::new(jiff::Timestamp::now));
+        let broken = scripts("return o.spec.a", "return true");
+        statuses.set_entry("w", &entry(), 1);
+        assert_eq!(read(&mut statuses, &broken, 0), 1);
+        assert_eq!(read(&mut statuses, &none, 6), 0);
+        assert_eq!(read(&mut statuses, &broken, 7), 1, "the customization was gone meanwhile");
+        let another = Entry { uid: "v".into(), ..entry() };
+        statuses.set_entry("w", &another, 1);
+        assert_eq!(read(&mut statuses, &broken, 8), 1, "of this Work nobody was told");
     }
 }

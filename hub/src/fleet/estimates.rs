@@ -22,6 +22,9 @@ use super::slow_agents::SlowAgents;
 /// More than what a question has beside its payload and its namespace: numbers and lengths.
 const ENVELOPE: usize = 64;
 
+/// What an agent is told at most of what was placed a moment ago: a thousand agents may be asked at once, and a thin line has seconds for it.
+const MOST_ASSUMED: usize = 8192;
+
 /// Asks agents.
 pub struct Estimates {
     gateway: OnceLock<Arc<Gateway>>,
@@ -137,7 +140,7 @@ fn assumed(taken: &[Arc<Assumed>], left: usize) -> Bytes {
     for one in assumptions::summed(taken) {
         let Ok(one) = serde_json::to_vec(&one) else { continue };
         // Beside it a comma, and the end of the list.
-        if all.len() + one.len() + 2 > left {
+        if all.len() + one.len() + 2 > left.min(MOST_ASSUMED) {
             continue;
         }
         if all.len() > 1 {
@@ -176,5 +179,8 @@ mod tests {
         assert_eq!(read(80), [("a".to_owned(), 5)]);
         assert!(read(10).is_empty() && read(0).is_empty());
         assert!(assumed(&[], 1_000).is_empty(), "of nothing no word is said");
+        let many: Vec<_> = (0..1_000).map(|at| one(&format!("{at:060}"), 1)).collect();
+        let told = assumed(&many, usize::MAX).len();
+        assert!(told > MOST_ASSUMED / 2 && told <= MOST_ASSUMED, "{told}");
     }
 }

@@ -107,7 +107,10 @@ impl Scripts {
             now: given.now.unwrap_or_else(|| (self.clock)()),
         };
         let name = (script.customization, script.operation);
-        let turn = self.turns.take(name, self.limits.time).map_err(|rests| script.wrong(rests))?;
+        let turn = self.turns.take(name, self.limits.time).map_err(|rests| InterpretError::Outside {
+            why: script.wrong(&rests).to_string(),
+            again: rests.0,
+        })?;
         let ran = run(&call, self.limits);
         turn.ends();
         ran.map_err(|error: ScriptError| script.wrong(error))

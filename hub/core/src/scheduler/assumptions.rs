@@ -37,21 +37,22 @@ struct Entry {
 pub type Taken = BTreeMap<String, Vec<Arc<Assumed>>>;
 
 /// The same with the replicas of one sort and namespace told once, as they came first: a workload that is rolled out a hundred times takes no more
-/// words than once. What is left out of a list that is too long, the cluster's summary is still reckoned without.
+/// words than once. Each sort is told as a workload of its own: of one workload no part is laid after one without room. What is left out of a list that is
+/// too long, the cluster's summary is still reckoned without.
 pub fn summed(taken: &[Arc<Assumed>]) -> Vec<Assumed> {
     let mut all: Vec<Assumed> = Vec::new();
     for one in taken {
-        let at = all.iter().position(|known| known.namespace == one.namespace).unwrap_or(all.len());
-        if at == all.len() {
-            all.push(Assumed { namespace: one.namespace.clone(), components: Vec::new() });
-        }
-        let Some(known) = all.get_mut(at) else { continue };
         for part in &one.components {
-            let same = |known: &&mut Component| known.replica_requirements == part.replica_requirements;
-            if let Some(known) = known.components.iter_mut().find(same) {
+            let part = Component { name: String::new(), replicas: part.replicas.max(0), ..part.clone() };
+            let is_same = |known: &&mut Assumed| {
+                let sort = known.components.first().map(|known| &known.replica_requirements);
+                known.namespace == one.namespace && sort == Some(&part.replica_requirements)
+            };
+            let known = all.iter_mut().find(is_same).and_then(|known| known.components.first_mut());
+            if let Some(known) = known {
                 known.replicas = known.replicas.saturating_add(part.replicas);
-            } else if known.components.len() < SORTS {
-                known.components.push(Component { name: String::new(), ..part.clone() });
+            } else if all.len() < SORTS {
+                all.push(Assumed { namespace: one.namespace.clone(), components: vec![part] });
             }
         }
     }

@@ -79,13 +79,43 @@ struct Facts<'a> {
     /// Whether the kind is served, by the list of what is: most clusters share theirs with many.
     serves: BTreeMap<*const Vec<ApiEnablement>, bool>,
     scores: Scores<'a>,
+    /// The group that holds, and how many are tried from there or from the first: no other is asked whether it means a cluster.
+    tried: (usize, usize),
 }
 
 impl<'a> Facts<'a> {
     fn of<C>(input: &Input<'a, C>) -> Self {
         let binding = input.binding;
         let placed = binding.spec.clusters.iter().map(|target| &*target.name).collect();
-        Facts { placed, binding, serves: BTreeMap::new(), scores: Scores::of(binding, input.expressions) }
+        let groups = binding
+            .spec
+            .placement
+            .as_ref()
+            .map(|placement| &*placement.cluster_affinities)
+            .unwrap_or_default();
+        let observed = &binding.status.scheduler_observing_affinity_name;
+        let holds = groups.iter().position(|group| group.affinity_name == *observed).unwrap_or_default();
+        let tried = (holds, most_groups(input.clusters.len()));
+        Facts {
+            placed,
+            binding,
+            serves: BTreeMap::new(),
+            scores: Scores::of(binding, input.expressions),
+            tried,
+        }
+    }
+
+    /// Whether a group that may be tried means a cluster.
+    fn means(&self, placement: &Placement, cluster: &Cluster) -> bool {
+        let groups = &placement.cluster_affinities;
+        if placement.cluster_affinity.is_some() || groups.is_empty() {
+            return cluster_changes::may_use(placement, cluster);
+        }
+        let (holds, most) = self.tried;
+        // None twice, where those from the first reach those from the one that holds.
+        let (next, end) = (holds.max(most), holds.saturating_add(most));
+        let tried = groups.iter().take(most).chain(groups.iter().take(end).skip(next));
+        tried.into_iter().any(|term| cluster_changes::term_means(term, cluster))
     }
 
     fn serves(&mut self, cluster: &Cluster) -> bool {
@@ -106,7 +136,7 @@ impl<'a> Seen<'a> {
         let spec = &binding.spec;
         let already = facts.placed.contains(cluster.name());
         let serves = filter::api(already, || facts.serves(cluster));
-        if cluster.deleting() || serves.is_err() || !cluster_changes::may_use(placement, cluster) {
+        if cluster.deleting() || serves.is_err() || !facts.means(placement, cluster) {
             return Seen { cluster, serves, others: Ok(()), free: 0, score: 0 };
         }
         let mut others = filter::residency(cluster, &input.residency)

@@ -5,7 +5,7 @@
 
 use karmada_api::binding::BindingSpec;
 use karmada_api::cluster::Cluster;
-use karmada_api::policy::{ClusterAffinity, ClusterAffinityTerm, Placement, ReplicaSchedulingType};
+use karmada_api::policy::{ClusterAffinityTerm, Placement, ReplicaSchedulingType};
 use karmada_api::selector::affinity_matches;
 
 /// Whether placement can tell two states of a cluster apart: its labels, what it is, what it serves, whether it goes. How it
@@ -32,9 +32,12 @@ pub fn may_use(placement: &Placement, cluster: &Cluster) -> bool {
     if placement.cluster_affinities.is_empty() {
         return true;
     }
-    let overflow = |term: &ClusterAffinityTerm| {
-        term.overflow_affinities.iter().any(|overflow| affinity_matches(&overflow.affinity, cluster))
-    };
-    let means = |affinity: &ClusterAffinity| affinity_matches(affinity, cluster);
-    placement.cluster_affinities.iter().any(|term| means(&term.affinity) || overflow(term))
+    placement.cluster_affinities.iter().any(|term| term_means(term, cluster))
+}
+
+/// Whether a group, or what it overflows to, means a cluster.
+pub(super) fn term_means(term: &ClusterAffinityTerm, cluster: &Cluster) -> bool {
+    let mut overflow = term.overflow_affinities.iter();
+    affinity_matches(&term.affinity, cluster)
+        || overflow.any(|overflow| affinity_matches(&overflow.affinity, cluster))
 }

@@ -1,6 +1,6 @@
 //! Ordered groups of clusters: which holds, what is told of those that do not do, and how many are tried.
 
-use karmada_api::binding::ResourceBinding;
+use karmada_api::binding::{ResourceBinding, TargetCluster};
 use karmada_api::cluster::Cluster;
 use karmada_core::scheduler::{self, Decision, Failure, Input, Outcome, Retry, events};
 use serde_json::{Value, json};
@@ -149,4 +149,25 @@ fn what_was_placed_and_not_said_is_said_of_its_own_group() {
     let roomy = [member("m1", 9), member("m2", 9)];
     assert_eq!(place(&mut binding, &roomy, "2026-01-01T00:00:00Z"), ["m2:3"]);
     assert_eq!(binding.status.scheduler_observing_affinity_name, "second");
+}
+
+/// What is asked of groups that are not tried would be work as well: with so many clusters, 125 are tried.
+#[test]
+fn nothing_is_asked_of_groups_that_are_not_tried() {
+    let labels = |at: usize| if at == 127 { json!({}) } else { json!({"none": "such"}) };
+    let groups: Vec<Value> = (0..130)
+        .map(|at| json!({"affinityName": format!("g{at}"), "labelSelector": {"matchLabels": labels(at)}}))
+        .collect();
+    let clusters: Vec<Cluster> = (0..4000).map(|at| member(&format!("m{at}"), 9)).collect();
+    let mut binding = binding(json!(groups), 3);
+    binding.spec.clusters =
+        vec![TargetCluster { name: "m7".into(), replicas: 3, ..TargetCluster::default() }];
+    let scored = |binding: &ResourceBinding| scheduler::scores(&Input::plain(binding, &clusters));
+    assert!(scored(&binding).is_empty(), "the group that means it is the 128th");
+    binding.status.scheduler_observing_affinity_name = "g120".into();
+    assert_eq!(
+        scored(&binding).into_keys().collect::<Vec<_>>(),
+        ["m7"],
+        "they are tried from the one that holds"
+    );
 }
