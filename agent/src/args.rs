@@ -44,13 +44,13 @@ pub struct Args {
     /// Keep the identity in this Secret of the member, NAMESPACE/NAME, so that it survives the Pod's move.
     #[arg(long)]
     pub identity_secret: Option<String>,
-    /// For the Cluster object: the provider. By default what all Nodes name that name one (`spec.providerID`), as of the join, or later while the Cluster says none.
+    /// For the Cluster object: the provider. By default what all Nodes name that name one (`spec.providerID`), as of the join. Later it counts, within two hours, where the Cluster never said any.
     #[arg(long, default_value = "")]
     pub cluster_provider: String,
-    /// For the Cluster object: the region. By default what all Nodes name that name one (label `topology.kubernetes.io/region`), as of the join, or later while the Cluster says none.
+    /// For the Cluster object: the region. By default what all Nodes name that name one (label `topology.kubernetes.io/region`), as of the join. Later it counts, within two hours, where the Cluster never said any.
     #[arg(long, default_value = "")]
     pub cluster_region: String,
-    /// For the Cluster object: the zones. By default those of its Nodes (label `topology.kubernetes.io/zone`), as of the join, or later while the Cluster says none.
+    /// For the Cluster object: the zones. By default those of its Nodes (label `topology.kubernetes.io/zone`), as of the join. Later it counts, within two hours, where the Cluster never said any.
     #[arg(long, value_delimiter = ',')]
     pub cluster_zones: Vec<String>,
     /// The only namespaces of the member in which the agent may watch workloads; all, where none are named.

@@ -243,7 +243,7 @@ impl ControlLoops {
 
     /// Starts the loop that asks agents where their clusters are.
     pub fn topologies(&self, questions: Arc<TopologyQuestions>) {
-        self.run(questions, Arc::default(), TopologyQuestions::wakes());
+        self.run(questions, self.woken.topologies.clone(), TopologyQuestions::wakes());
     }
 
     /// Starts the loop that holds sessions to what is written on their Clusters.

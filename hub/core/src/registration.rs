@@ -229,6 +229,8 @@ mod tests {
             Candidate { name: "north", uid: "u", key: "k", provider: "", region: "eu", zones: &zones };
         let approved = new_cluster(&candidate, true, Timestamp::UNIX_EPOCH);
         assert_eq!(approved["spec"], json!({"syncMode": "Pull", "id": "u", "region": "eu", "zones": ["a"]}));
+        let noted = &approved["metadata"]["annotations"][karmada_api::strings::annotations::TOPOLOGY_SAID];
+        assert_eq!(noted, "region,zones", "in the one write that makes it");
         assert!(keys::holds(&approved, "k") && keys::requests(&approved).is_empty());
         let waits = new_cluster(&candidate, false, Timestamp::UNIX_EPOCH);
         assert!(!keys::holds(&waits, "k"));

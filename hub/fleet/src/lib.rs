@@ -11,4 +11,5 @@ pub mod hub_starts;
 pub mod identity;
 pub mod pending_works;
 pub mod token_allowance;
+pub mod topology_answers;
 pub mod work_report;

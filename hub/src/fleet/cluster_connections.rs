@@ -22,6 +22,8 @@ pub struct FleetQueues {
     pub agents: Arc<Queue<Key>>,
     /// The loop that tells agents the resource models by which they count.
     pub models: Arc<Queue<Key>>,
+    /// The loop that asks agents where their clusters are.
+    pub topologies: Arc<Queue<Key>>,
     /// The loop that keeps ClusterLinks.
     pub links: Arc<Queue<Key>>,
 }
@@ -29,13 +31,16 @@ pub struct FleetQueues {
 impl FleetQueues {
     /// Wakes those whom the news is for.
     pub fn wake(&self, cluster: &str, wake: Wake) {
-        let queue = match wake {
-            Wake::Contact => &self.clusters,
-            Wake::Agent => &self.agents,
-            Wake::ResourceModels => &self.models,
-            Wake::Link => &self.links,
+        let queues: &[&Arc<Queue<Key>>] = match wake {
+            Wake::Contact => &[&self.clusters],
+            Wake::Agent => &[&self.agents],
+            // There is another session: whoever has something to say to its agent, or to ask it.
+            Wake::ResourceModels => &[&self.models, &self.topologies],
+            Wake::Link => &[&self.links],
         };
-        queue.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+        for queue in queues {
+            queue.add(Key { namespace: Arc::from(""), name: Arc::from(cluster) });
+        }
     }
 }
 
@@ -65,6 +70,16 @@ mod tests {
     use karmada_controllers::queue::WorkQueue;
 
     use super::*;
+
+    #[tokio::test]
+    async fn whoever_asks_or_tells_an_agent_is_woken_by_its_session() {
+        let woken = FleetQueues::default();
+        woken.wake("north", Wake::ResourceModels);
+        for queue in [&woken.models, &woken.topologies] {
+            let waits = tokio::time::timeout(std::time::Duration::from_secs(5), queue.next()).await;
+            assert_eq!(waits.unwrap().map(|key| key.name.to_string()), Some("north".to_owned()));
+        }
+    }
 
     #[tokio::test]
     async fn the_grace_of_a_cluster_that_joined_again_begins_anew_and_its_controller_looks() {

@@ -58,7 +58,8 @@ pub(super) fn start(
         control.residency();
         // What a cluster says of itself a person looks at there, once.
         if settings.access.approval == Approval::Auto {
-            control.topologies(TopologyQuestions::new(registry.clone(), gateway.clone()));
+            let (asks, records) = (gateway.clone(), control.recorder.clone());
+            control.topologies(TopologyQuestions::new(registry.clone(), asks, records));
         }
     }
     let grades_count = control.shared.gates.enabled(Gate::CustomizedClusterResourceModeling);

@@ -87,9 +87,9 @@ pub mod labels {
 
 /// Annotation keys.
 pub mod annotations {
-    /// On a Cluster: which of `provider`, `region` and `zones` its agent told and the hub wrote into its spec, with commas between. What is told is written
-    /// once: a person who takes it out again is not answered by the same.
-    pub const TOLD_BY_AGENT: &str = "edge.karmada.io/told-by-agent";
+    /// On a Cluster: which of `provider`, `region` and `zones` its spec ever said, whoever wrote it, with commas between. The hub writes for the agent what was
+    /// never said: a person who takes it out is not answered by the same.
+    pub const TOPOLOGY_SAID: &str = "edge.karmada.io/topology-said";
     /// On a Work: where it changes, the site tries again what it has put aside because it crashed the agent.
     pub const RETRY: &str = "edge.karmada.io/retry";
     /// On a Cluster: what is known of its agent while that is away, JSON: version, CA and end of the certificate it showed last.
