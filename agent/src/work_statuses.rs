@@ -132,13 +132,12 @@ impl WorkStatuses {
         news
     }
 
-    /// The member's object for manifest `ordinal` is this; `resource` is its plural, `now` a moment of a clock that does not go back. What of it
+    /// The member's object for a Work's manifest is this; `resource` is its plural, `now` a moment of a clock that does not go back. What of it
     /// cannot be read, where that is news.
     pub fn observe(
         &mut self,
         interpreter: &dyn Interpreter,
-        key: &str,
-        ordinal: usize,
+        (key, ordinal): (&str, usize),
         resource: &str,
         observed: &Value,
         now: Duration,
@@ -275,7 +274,7 @@ mod tests {
         statuses.set_entry("w", &entry(), 1);
         let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "d", "generation": 1},
             "spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2}});
-        statuses.observe(&Native, "w", 0, "deployments", &object, Duration::ZERO);
+        statuses.observe(&Native, ("w", 0), "deployments", &object, Duration::ZERO);
         assert_eq!(statuses.report("w").unwrap().manifest_statuses, None);
         assert!(statuses.set_applied("w", outcome(true, "")));
         assert!(!statuses.set_applied("w", outcome(true, "")));
@@ -311,7 +310,7 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "d"}});
         let mut reads = |minute: u64, reflects: &str, says: &str| {
             let now = Duration::from_mins(minute);
-            let told = statuses.observe(&scripts(reflects, says), "w", 0, "configmaps", &object, now);
+            let told = statuses.observe(&scripts(reflects, says), ("w", 0), "configmaps", &object, now);
             let report = statuses.report("w").unwrap().manifest_statuses.unwrap();
             let rows: Value = serde_json::from_slice(&report).unwrap();
             let told: Vec<String> =
@@ -347,7 +346,7 @@ mod tests {
         let object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "d"}});
         let read = |statuses: &mut WorkStatuses, scripts: &Scripts, minute| {
-            statuses.observe(scripts, "w", 0, "configmaps", &object, Duration::from_mins(minute)).len()
+            statuses.observe(scripts, ("w", 0), "configmaps", &object, Duration::from_mins(minute)).len()
         };
         let none = Scripts::new(Vec::new(), Arc::new(jiff::Timestamp::now));
         let broken = scripts("return o.spec.a", "return true");

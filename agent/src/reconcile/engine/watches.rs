@@ -122,7 +122,7 @@ impl Engine {
     /// What the interpreter reads of the object of manifest `ordinal` goes into the Work's report; what it cannot read is an event.
     pub(super) fn read_status(&mut self, key: &str, ordinal: usize, resource: &str, object: &Value) {
         let now = self.now();
-        let troubles = self.statuses.observe(&*self.interpreter, key, ordinal, resource, object, now);
+        let troubles = self.statuses.observe(&*self.interpreter, (key, ordinal), resource, object, now);
         for Trouble { uid, reason, why } in troubles {
             let cluster = &self.parts.cluster.now;
             let message = format!("{}, in cluster {cluster}: {why}", ObjectId::of(object));
