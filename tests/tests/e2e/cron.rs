@@ -101,8 +101,8 @@ spec:
 const CRONS: &str = "/apis/autoscaling.karmada.io/v1alpha1/namespaces/clocked/cronfederatedhpas";
 const ITSELF: &str = "/apis/apps/v1/namespaces/clocked/deployments/web";
 
-/// A whole minute comes within a minute.
-const A_MINUTE: Duration = Duration::from_secs(75);
+/// A whole minute comes within a minute, and where a busy machine lets that pass, the next.
+const A_MINUTE: Duration = Duration::from_secs(150);
 
 #[test]
 fn what_has_a_scale_or_bounds_is_scaled_by_the_clock() {

@@ -340,7 +340,7 @@ fn at_rest_nothing_is_written() {
     };
     // Reading changes nothing. What other tests left behind takes half a minute: Pods that end, an agent that is asked again.
     let mut seen = (String::new(), Instant::now());
-    eventually("the hub to come to rest", 2 * TIMEOUT, || {
+    eventually("the hub to come to rest", 4 * TIMEOUT, || {
         let now = revision()?;
         if now != seen.0 {
             seen = (now, Instant::now());
