@@ -137,8 +137,8 @@ impl Default for Config {
 impl Config {
     /// Where the cluster is, as far as a person said it.
     fn said_topology(&self) -> Topology {
-        let Self { provider, region, zones, .. } = self.clone();
-        Topology { provider, region, zones }
+        let Self { provider, region, zones, .. } = self;
+        Topology { provider: provider.clone(), region: region.clone(), zones: zones.clone() }
     }
 }
 

@@ -99,7 +99,7 @@ impl Dependencies {
         self: Arc<Self>,
         informers: Informers,
         queue: Arc<Queue<Key>>,
-        followers: BindingReaders,
+        readers: BindingReaders,
         stop: CancellationToken,
     ) {
         let skip = self.shared.options.skip.clone();
@@ -121,8 +121,8 @@ impl Dependencies {
                 concerned.into_iter().for_each(|key| queue.add(key));
             }
             if matches!(change, Change::Applied(_)) && index.is_attached(&at) {
-                followers.works.add(at.clone());
-                followers.statuses.add_after(at, followers.debounce);
+                readers.works.add(at.clone());
+                readers.statuses.add_after(at, readers.debounce);
             }
         });
         informers.handle_all(wanted, Notice::ButStatus, &stop, handler).await;

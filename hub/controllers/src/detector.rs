@@ -43,7 +43,7 @@ pub struct Detector {
     shared: Arc<ControllerContext>,
     skip: SkipRules,
     takeover: Takeover,
-    makers: TemplateReaders,
+    readers: TemplateReaders,
 }
 
 /// Whom a template concerns beside its binding. Queues are of the controllers that read it, to be woken where it changes and its binding does not.
@@ -64,9 +64,9 @@ impl Detector {
         shared: Arc<ControllerContext>,
         skip: SkipRules,
         takeover: Takeover,
-        makers: TemplateReaders,
+        readers: TemplateReaders,
     ) -> Arc<Self> {
-        Arc::new(Detector { shared, skip, takeover, makers })
+        Arc::new(Detector { shared, skip, takeover, readers })
     }
 
     /// A changed customization or webhook wakes the templates of its kind that have bindings: their replicas may be others. What a webhook was asked
@@ -115,7 +115,7 @@ impl Detector {
             let name = names::binding_name(&template.resource.kind, &template.key.name);
             let binding = Key { namespace: template.key.namespace, name: name.into() };
             if of_statuses.shared.bindings.contains(&binding) {
-                of_statuses.makers.statuses.add_after(binding, of_statuses.makers.debounce);
+                of_statuses.readers.statuses.add_after(binding, of_statuses.readers.debounce);
             }
         });
         tokio::join!(
@@ -227,8 +227,8 @@ impl Detector {
         let written = match change {
             Ok(BindingChange::Nothing) => {
                 let key = Key { namespace: namespace.into(), name: name.into() };
-                self.makers.works.add(key.clone());
-                self.makers.statuses.add_after(key, self.makers.debounce);
+                self.readers.works.add(key.clone());
+                self.readers.statuses.add_after(key, self.readers.debounce);
                 return Ok(Action::Done);
             }
             Ok(BindingChange::Replace) => {
@@ -274,7 +274,7 @@ impl Detector {
         binding: &ResourceBinding,
     ) -> Result<Result<Arc<Object>, ApiError>, Error> {
         let api = &*self.shared.api;
-        if let Some(scheduler) = &self.makers.scheduler
+        if let Some(scheduler) = &self.readers.scheduler
             && let Ok(Some(placed)) = scheduler.first_placement(binding).await
         {
             match api.create(resource, fetch::to_value(&placed)?).await {
@@ -425,7 +425,7 @@ impl Controller for Detector {
                 let name = names::binding_name(object::kind(&template), object::name(&template));
                 let binding = Key { namespace: at.key.namespace.clone(), name: name.into() };
                 if self.shared.bindings.contains(&binding) {
-                    self.makers.works.add(binding);
+                    self.readers.works.add(binding);
                 }
                 Ok(Action::Done)
             }

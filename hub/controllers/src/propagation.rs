@@ -115,14 +115,14 @@ pub async fn loops(
     let measured = |estimator| Measured::new(estimator, shared.metrics.clone()) as Arc<dyn Estimator>;
     let estimator = agents.estimator.filter(|_| options.asks_for_room).map(measured);
     let scheduler = Scheduler::new(shared.clone(), estimator.clone());
-    let makers = TemplateReaders {
+    let readers = TemplateReaders {
         scheduler: Some(scheduler.clone()),
         works: works.clone(),
         statuses: statuses.clone(),
         debounce: STATUS_DEBOUNCE,
     };
     let skip = shared.options.skip.clone();
-    let detector = Detector::new(shared.clone(), skip.clone(), Takeover::gated(&shared.gates), makers);
+    let detector = Detector::new(shared.clone(), skip.clone(), Takeover::gated(&shared.gates), readers);
     let wakes = detector.clone().wakes(informers.clone(), templates.clone(), stop.clone());
     loops.all.push(Box::pin(wakes));
     loops.add(
@@ -164,10 +164,10 @@ struct Loops<'a> {
 
 impl Loops<'_> {
     /// The loop by which what a template refers to goes where the template goes.
-    fn dependencies(&mut self, shared: &Arc<ControllerContext>, followers: BindingReaders) {
+    fn dependencies(&mut self, shared: &Arc<ControllerContext>, readers: BindingReaders) {
         let (distributor, queue) = (Dependencies::new(shared.clone()), Arc::<Queue<Key>>::default());
         let (informers, stop) = (self.informers.clone(), self.stop.clone());
-        self.all.push(Box::pin(distributor.clone().hears(informers, queue.clone(), followers, stop)));
+        self.all.push(Box::pin(distributor.clone().hears(informers, queue.clone(), readers, stop)));
         self.add(distributor, queue, Dependencies::wakes(shared));
     }
 

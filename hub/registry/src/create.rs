@@ -31,7 +31,8 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         let generated = meta::name(&object).is_empty() && !meta::text(&object, "generateName").is_empty();
-        for _ in 1..if generated { NAME_TRIES } else { 1 } {
+        let tries = if generated { NAME_TRIES } else { 1 };
+        for _ in 1..tries {
             match self.create_once(definition, namespace, object.clone(), options).await {
                 Err(status) if status.reason == "AlreadyExists" => {}
                 other => return other,

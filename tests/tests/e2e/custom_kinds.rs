@@ -4,28 +4,11 @@
 use serde_json::{Value, json};
 use tests::wait::so;
 
-use crate::fleet::{alone, await_gone, await_object, await_targets, has};
+use crate::fleet::{alone, await_gone, await_object, await_targets, custom_kind, has};
 
-const DEFINITION: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.brought.example.com}
-spec:
-  group: brought.example.com
-  scope: Namespaced
-  names: {plural: widgets, kind: Widget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, properties: {size: {type: integer, default: 3}}}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-";
+fn definition() -> String {
+    custom_kind("brought.example.com", ("widgets", "Widget"), "size: {type: integer, default: 3}")
+}
 
 const WIDGET: &str = "
 apiVersion: brought.example.com/v1
@@ -49,17 +32,17 @@ const WIDGETS: &str = "widgets.brought.example.com";
 fn a_kind_that_a_user_brings_goes_where_it_is_served() {
     let Some(fleet) = alone() else { return };
     let kubectl = fleet.namespace("brought");
-    kubectl.apply(DEFINITION);
+    kubectl.apply(&definition());
     kubectl.await_established(WIDGETS);
     let north = &fleet.site("north").member;
-    north.kubectl().apply(DEFINITION);
+    north.kubectl().apply(&definition());
     north.kubectl().await_established(WIDGETS);
     kubectl.apply(WIDGET);
     // Only where the kind is served.
     await_targets(&fleet, BINDING, &["north"]);
     fleet.site("north").await_object(PATH, |object| has(object, "/spec/size", &json!(3)));
     let south = &fleet.site("south").member;
-    south.kubectl().apply(DEFINITION);
+    south.kubectl().apply(&definition());
     await_targets(&fleet, BINDING, &["north", "south"]);
     fleet.site("south").await_object(PATH, |object| has(object, "/spec/size", &json!(3)));
 
@@ -83,7 +66,7 @@ fn a_kind_that_a_user_brings_goes_where_it_is_served() {
     fleet.site("south").await_gone(PATH);
 
     // A namespace takes the objects of such kinds along as well.
-    kubectl.apply(DEFINITION);
+    kubectl.apply(&definition());
     kubectl.await_established(WIDGETS);
     kubectl.apply(WIDGET);
     fleet.site("north").await_object(PATH, |_| Ok(()));

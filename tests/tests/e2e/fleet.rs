@@ -252,6 +252,32 @@ impl Site {
     }
 }
 
+/// A CustomResourceDefinition of a namespaced kind with one version, v1: `fields` are those of its spec, as YAML; its status may say anything.
+pub fn custom_kind(group: &str, (plural, kind): (&str, &str), fields: &str) -> String {
+    format!(
+        "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {plural}.{group}}}
+spec:
+  group: {group}
+  scope: Namespaced
+  names: {{plural: {plural}, kind: {kind}}}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {{status: {{}}}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {{type: object, properties: {{{fields}}}}}
+          status: {{type: object, x-kubernetes-preserve-unknown-fields: true}}
+"
+    )
+}
+
 /// What is at `path`, or why it is not.
 pub fn get(api: &Api, path: &str) -> Result<Value, String> {
     api.get(path).map_err(|error| format!("{error:#}"))?.ok_or_else(|| format!("nothing at {path}"))

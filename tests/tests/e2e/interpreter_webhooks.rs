@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use tests::api::text_at;
 use tests::wait::{TIMEOUT, eventually, so};
 
-use crate::fleet::{get, has};
-use crate::policy_fleet::{apply, cluster, in_clusters, leave, shared};
+use crate::fleet::{custom_kind, get, has};
+use crate::policy_fleet::{apply, by_weights, cluster, leave, shared};
 
 #[allow(dead_code, reason = "the suite of the hub alone uses the rest")]
 #[path = "../../../hub/tests/interpreter_webhooks/server.rs"]
@@ -15,27 +15,6 @@ mod server;
 use self::server::{Server, put};
 
 const NAMESPACE: &str = "hooked";
-
-const DEFINITION: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.hooked.example.com}
-spec:
-  group: hooked.example.com
-  scope: Namespaced
-  names: {plural: gadgets, kind: Gadget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, properties: {copies: {type: integer}}}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-";
 
 /// Nobody but the webhook knows that a Gadget's copies are replicas.
 fn respond(request: &Value) -> Value {
@@ -59,9 +38,10 @@ fn a_webhook_is_asked_of_a_kind_that_it_alone_knows() {
     let webhook = runtime.block_on(Server::start(respond));
     let kubectl = fleet.namespace(NAMESPACE);
     let sites = ["near-1", "near-2"].map(|name| fleet.site(name));
+    let definition = custom_kind("hooked.example.com", ("gadgets", "Gadget"), "copies: {type: integer}");
     let everywhere = sites.iter().map(|site| site.member.kubectl()).chain([fleet.hub.kubectl()]);
     for kubectl in everywhere {
-        kubectl.apply(DEFINITION);
+        kubectl.apply(&definition);
         kubectl.await_established("gadgets.hooked.example.com");
     }
     // Before both serve it, it would go whole to the one that does.
@@ -81,11 +61,7 @@ fn a_webhook_is_asked_of_a_kind_that_it_alone_knows() {
             "timeoutSeconds": 5, "rules": rules, "interpreterContextVersions": ["v1alpha1"]}]});
     let gadget = json!({"apiVersion": "hooked.example.com/v1", "kind": "Gadget",
         "metadata": {"name": "wheel", "namespace": NAMESPACE}, "spec": {"copies": 6}});
-    let mut placement = in_clusters(&["near-1", "near-2"]);
-    let weight =
-        |name: &str, weight: u64| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
-    placement["replicaScheduling"] = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"staticWeightList": [weight("near-1", 2), weight("near-2", 1)]}});
+    let placement = by_weights(&[("near-1", 2), ("near-2", 1)]);
     let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "gadgets", "namespace": NAMESPACE},
         "spec": {"resourceSelectors": [{"apiVersion": "hooked.example.com/v1", "kind": "Gadget"}], "placement": placement}});
     apply(&fleet, &[&configuration, &gadget, &policy]);

@@ -10,8 +10,8 @@ use tests::wait::{TIMEOUT, eventually, so, throughout};
 
 use crate::fleet::{Fleet, Site, await_object, get, has};
 use crate::policy_fleet::{
-    apply, await_replicas, await_runs, deployment, deployment_path, in_clusters, leave, places, policy,
-    shared,
+    apply, await_replicas, await_runs, by_weights, deployment, deployment_path, in_clusters, leave, places,
+    policy, shared,
 };
 
 /// As long as it takes an agent to put back what drifted, and some.
@@ -79,10 +79,7 @@ fn a_divided_deployment_says_how_many_replicas_its_members_have() {
     let (one, two) = ("near-1", "near-2");
     let mut template = deployment(WEB.0, WEB.1, 4);
     template["metadata"]["labels"][RETAIN_REPLICAS] = json!("true");
-    let mut divided = in_clusters(&[one, two]);
-    let weight = |name: &str| json!({"targetCluster": {"clusterNames": [name]}, "weight": 1});
-    divided["replicaScheduling"] = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
-        "weightPreference": {"staticWeightList": [weight(one), weight(two)]}});
+    let divided = by_weights(&[(one, 1), (two, 1)]);
     apply(&fleet, &[&template, &policy(WEB.0, WEB.1, divided)]);
     await_runs(&fleet, WEB, &places(&[(one, 2), (two, 2)]));
     scale(fleet.site(one), WEB, 4);

@@ -124,6 +124,17 @@ pub fn in_clusters(names: &[&str]) -> Value {
     json!({"clusterAffinity": {"clusterNames": names}})
 }
 
+/// A placement in these clusters, with replicas divided by fixed weights.
+pub fn by_weights(weights: &[(&str, u64)]) -> Value {
+    let names: Vec<&str> = weights.iter().map(|(name, _)| *name).collect();
+    let mut placement = in_clusters(&names);
+    let weight =
+        |(name, weight): &(&str, u64)| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
+    placement["replicaScheduling"] = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": weights.iter().map(weight).collect::<Vec<_>>()}});
+    placement
+}
+
 /// Objects as one file.
 fn file(objects: &[&Value]) -> String {
     objects.iter().map(|object| format!("---\n{object}\n")).collect()

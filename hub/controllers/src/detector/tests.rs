@@ -15,8 +15,8 @@ fn policy() -> Value {
 
 fn detector(rig: &Rig, scheduler: Option<Arc<Scheduler>>) -> Arc<Detector> {
     let (works, statuses, debounce) = Default::default();
-    let makers = TemplateReaders { scheduler, works, statuses, debounce };
-    Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, makers)
+    let readers = TemplateReaders { scheduler, works, statuses, debounce };
+    Detector::new(rig.shared.clone(), SkipRules::default(), Takeover::AsPoliciesSay, readers)
 }
 
 async fn look(rig: &Rig) -> Result<Action, Error> {

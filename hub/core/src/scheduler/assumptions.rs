@@ -17,7 +17,7 @@ pub use karmada_interpreter::node_room::Assumed;
 /// How long what was placed is assumed, at most.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// So many sorts of replicas are told apart where they are summed, in each namespace: who is told takes no longer list.
+/// So many sorts of replicas are told apart where they are summed: who is told takes no longer list.
 const SORTS: usize = 256;
 
 /// Namespace and name of a binding.

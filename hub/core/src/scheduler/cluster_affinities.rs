@@ -198,10 +198,9 @@ pub(super) fn eligible<'a, C>(
         groups.iter().map(|group| filter::affinity_tiers(placement, group, workload)).collect();
     let means = |cluster: &Cluster| tiers.iter().any(|tiers| filter::tier(cluster, tiers).is_ok());
     let mut facts = Facts::of(input);
-    let seen = clusters.iter().map(|cluster| Seen::of(cluster, input, placement, &mut facts));
-    seen.filter(|seen| seen.fits() && means(seen.cluster))
-        .map(|seen| (seen.cluster.name(), seen.free))
-        .collect()
+    let meant = clusters.iter().filter(|cluster| means(cluster));
+    let seen = meant.map(|cluster| Seen::of(cluster, input, placement, &mut facts));
+    seen.filter(Seen::fits).map(|seen| (seen.cluster.name(), seen.free)).collect()
 }
 
 /// The scores, other than 0, of the clusters that may be chosen in some group.
